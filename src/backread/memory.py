@@ -1,0 +1,533 @@
+"""`Memory`: the only place that wires store, retrieval, models and a strategy together."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import uuid
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Literal, Self
+
+from backread.answering import answer, quote_answer
+from backread.errors import BackreadError, InvalidInputError, ModelMismatchError, ModelNotAvailableError, NotFoundError
+from backread.messages import draft_from_message, export_message
+from backread.models.base import ChatModel, Embedder
+from backread.models.embedders import open_embedder
+from backread.models.fetch import models_dir
+from backread.models.openai import OpenAIChat
+from backread.retrieval.base import Retriever
+from backread.retrieval.indexing import embed_pending
+from backread.retrieval.registry import create_retriever
+from backread.settings import Settings, resolve
+from backread.store.base import TurnStore
+from backread.store.history import History, Scope
+from backread.store.sqlite import SqliteStore
+from backread.strategies.base import Context, Parts, Strategy
+from backread.strategies.registry import create
+from backread.text.times import parse_time
+from backread.text.tokens import TokenCounter, default_counter
+from backread.types import (
+    AddReceipt,
+    Answer,
+    Degradation,
+    DeleteReceipt,
+    Hit,
+    Hits,
+    Recall,
+    Rejection,
+    Session,
+    Stats,
+    Turn,
+    TurnDraft,
+    VerifyReport,
+)
+
+__all__ = ["Memory", "SearchMode"]
+
+SearchMode = Literal["hybrid", "interpolation", "rrf", "bm25", "dense"]
+Time = datetime | str | int | float
+
+_log = logging.getLogger(__name__)
+
+
+class _NotGiven:
+    """Stands for an argument that was left out, so that None can be refused where it would mean "everything"."""
+
+    def __repr__(self) -> str:
+        return "not given"
+
+
+_NOT_GIVEN: Final = _NotGiven()
+
+
+class Memory:
+    """Long-term memory over one store.
+
+    Thread-safe. Made by `Memory.open`; the constructor takes instances for those who bring their own parts.
+
+    Args:
+        store: where the record is.
+        settings: resolved settings.
+        embedder: makes vectors; None searches by text only.
+        chat: answers questions; None answers by quoting.
+        counter: counts budgets; the best one available when None.
+        missing: why there is no embedder, shown with every search it degrades.
+    """
+
+    def __init__(
+        self,
+        store: TurnStore,
+        settings: Settings,
+        *,
+        embedder: Embedder | None = None,
+        chat: ChatModel | None = None,
+        counter: TokenCounter | None = None,
+        missing: Degradation | None = None,
+    ) -> None:
+        self._store = store
+        self.settings = settings
+        self._embedder = embedder
+        self._chat = chat
+        self._counter = counter or default_counter()
+        self._missing = missing
+        self._zone = settings.zone_info
+        self._catching_up = threading.Lock()
+
+    @classmethod
+    def open(
+        cls,
+        path: str | Path | None = None,
+        *,
+        embedder: str | Embedder | None = None,
+        model: str | ChatModel | None = None,
+        counter: TokenCounter | None = None,
+        settings: Settings | None = None,
+    ) -> Self:
+        """Open a store, made when missing.
+
+        Args:
+            path: the file; the settings' path when None.
+            embedder: a name, or an instance; the settings' when None.
+            model: name of a chat model of the configured endpoint, or an instance; the settings' when None.
+            counter: counts budgets.
+            settings: resolved settings; from file and environment when None.
+
+        Weights that were not fetched don't keep a store from opening: search works by text and says so.
+
+        Raises:
+            StoreError: the file can't be used.
+            NotFoundError: no embedder of that name.
+        """
+        settings = settings or resolve(
+            path=path,
+            embedder=embedder if isinstance(embedder, str) else None,
+            model=model if isinstance(model, str) else None,
+        )
+        if path is not None:
+            settings = replace(settings, path=Path(path).expanduser())
+        opened, missing = (embedder, None) if isinstance(embedder, Embedder) else _open_embedder(settings)
+        chat = model if isinstance(model, ChatModel) else _open_chat(settings)
+        store = SqliteStore(settings.path)
+        return cls(store, settings, embedder=opened, chat=chat, counter=counter, missing=missing)
+
+    # --- writing
+
+    def add(
+        self,
+        messages: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+        *,
+        user_id: str,
+        session_id: str | None = None,
+    ) -> AddReceipt:
+        """Keep messages verbatim: one durable transaction, searchable by text when it returns, no model is called.
+
+        Args:
+            messages: in the OpenAI format, with optional `id`, `name` and `timestamp`; see `messages`.
+            user_id: whose history.
+            session_id: the sitting they belong to; a new one when None.
+
+        A message with an `id` that is already there with the same content is known, not stored twice. Messages that
+        can't be kept (blank text, a time that can't be read, an id that names other content) are listed in the
+        receipt's `rejected`; when no message is left, the first problem is raised.
+
+        Raises:
+            InvalidInputError: no message could be kept, or an id is empty. Nothing was stored.
+        """
+        session_id = f"s-{uuid.uuid4().hex[:12]}" if session_id is None else _named(session_id, "session_id")
+        given = [messages] if isinstance(messages, Mapping) else list(messages)
+        drafts: list[tuple[int, TurnDraft]] = []
+        problems: list[tuple[int, InvalidInputError]] = []
+        for position, message in enumerate(given):
+            try:
+                drafts.append((position, draft_from_message(message, session_id=session_id, zone=self._zone)))
+            except InvalidInputError as error:
+                problems.append((position, error))
+        return self._append(_named(user_id, "user_id"), session_id, drafts, problems)
+
+    def add_turns(self, drafts: Sequence[TurnDraft], *, user_id: str) -> AddReceipt:
+        """As `add`, for messages that are already drafts, as importers make them; sessions are named in the drafts."""
+        session_id = drafts[0].session_id if drafts else ""
+        return self._append(_named(user_id, "user_id"), session_id, list(enumerate(drafts)), [])
+
+    def _append(
+        self,
+        user_id: str,
+        session_id: str,
+        drafts: Sequence[tuple[int, TurnDraft]],
+        problems: list[tuple[int, InvalidInputError]],
+    ) -> AddReceipt:
+        results = self._store.append(user_id, [draft for _, draft in drafts]) if drafts else []
+        turn_ids = []
+        for (position, _), result in zip(drafts, results, strict=True):
+            if result.turn_id is not None:
+                turn_ids.append(result.turn_id)
+            elif result.problem is not None:
+                problems.append((position, result.problem))
+        problems.sort(key=lambda problem: problem[0])
+        if problems and not turn_ids:
+            raise problems[0][1]
+        new = sum(result.new for result in results)
+        rejected = tuple(Rejection(position, str(error)) for position, error in problems)
+        return AddReceipt(session_id, tuple(turn_ids), new, len(turn_ids) - new, rejected)
+
+    def delete(
+        self,
+        *,
+        user_id: str,
+        session_id: str | _NotGiven = _NOT_GIVEN,
+        turn_id: str | _NotGiven = _NOT_GIVEN,
+    ) -> DeleteReceipt:
+        """Erase one turn, one session, or, with `user_id` alone, everything of that user.
+
+        All that is derived from the turns goes with them, and the bytes are overwritten. Ids of nothing erase
+        nothing; another user's turns are never touched.
+
+        Raises:
+            InvalidInputError: an empty id, or None where an id was meant: that is never taken for "all".
+        """
+        user_id = _named(user_id, "user_id")
+        session = None if isinstance(session_id, _NotGiven) else _named(session_id, "session_id")
+        turns = None if isinstance(turn_id, _NotGiven) else [_named(turn_id, "turn_id")]
+        return self._store.delete(user_id, turn_ids=turns, session_id=session)
+
+    # --- finding
+
+    def history(self, user_id: str, *, as_of: Time | None = None) -> History:
+        """One user's view of the record, as it stood at `as_of` when given."""
+        return History(self._store, _named(user_id, "user_id"), as_of=self._time(as_of))
+
+    def search(
+        self,
+        query: str,
+        *,
+        user_id: str,
+        top_k: int = 10,
+        mode: SearchMode = "hybrid",
+        roles: Collection[str] | None = None,
+        speaker: str | None = None,
+        session_id: str | None = None,
+        after: Time | None = None,
+        before: Time | None = None,
+        as_of: Time | None = None,
+    ) -> Hits:
+        """Turns that match, best first, at most `top_k` different ones.
+
+        Turns of one speaker with the same text take one place: the best one, the others in its `also`. A query is
+        words, never syntax; one without a term finds nothing. Scores compare within one search only.
+
+        Args:
+            query: what to look for.
+            user_id: whose history.
+            top_k: hits at most.
+            mode: how to rank; see `retrieval.registry.RETRIEVERS`.
+            roles, speaker, session_id: only turns of these, compared exactly.
+            after, before: only turns said in [after, before).
+            as_of: the record as it stood then. Turns of unknown time are left out by these three.
+
+        Raises:
+            InvalidInputError: a blank query, an empty id, `top_k` below 1, or a time that can't be read.
+        """
+        if not query.strip():
+            raise InvalidInputError("the query is blank", hint="ask for at least one word")
+        history = self.history(user_id, as_of=as_of)
+        scope = Scope(
+            roles=roles,
+            speakers=None if speaker is None else [speaker],
+            session_ids=None if session_id is None else [_named(session_id, "session_id")],
+            after=self._time(after),
+            before=self._time(before),
+        )
+        retriever, degraded, pending = self._ready(history.user_id, mode)
+        if top_k < 1:
+            raise InvalidInputError(f"top_k must be at least 1, not {top_k}")
+        corpus = history.corpus("turn", scope)
+        hits: dict[tuple[str, str], Hit] = {}
+        depth = max(50, 2 * top_k)
+        while True:
+            ranking = retriever.search(corpus, query, depth)
+            for turn, item in zip(
+                history.turns_by_id([item.unit_id for item in ranking.items]), ranking.items, strict=True
+            ):
+                known = hits.get((turn.name, turn.text))
+                also = () if known is None else (*known.also, turn)
+                best = Hit(turn, item.score) if known is None else replace(known, also=also)
+                hits[turn.name, turn.text] = best
+            if len(hits) >= top_k or len(ranking.items) < depth:
+                return Hits(tuple(hits.values())[:top_k], (*degraded, *ranking.degraded), pending)
+            hits.clear()  # the places were taken by repetitions: look deeper
+            depth *= 4
+
+    def recall(
+        self,
+        question: str,
+        *,
+        user_id: str,
+        budget: int | Literal["default"] | None = "default",
+        strategy: str | Strategy | None = None,
+        asked_at: Time | None = None,
+        as_of: Time | None = None,
+    ) -> Recall:
+        """Evidence for a question, made by a strategy, within `budget` tokens (None: no limit).
+
+        Raises:
+            InvalidInputError: a blank question, an empty user id, or a time that can't be read.
+            NotFoundError: no strategy of that name.
+        """
+        if not question.strip():
+            raise InvalidInputError("the question is blank", hint="ask something")
+        history = self.history(user_id, as_of=as_of)
+        retriever, degraded, _ = self._ready(history.user_id, "hybrid")
+        chosen = self.settings.strategy if strategy is None else strategy
+        made = create(chosen, Parts(retriever, self._chat)) if isinstance(chosen, str) else chosen
+        limit = self.settings.budget if budget == "default" else budget
+        ctx = Context(counter=self._counter)
+        recall = made.recall(history, question, limit, ctx, asked_at=self._time(asked_at))
+        return replace(recall, degraded=(*degraded, *recall.degraded))
+
+    def ask(
+        self,
+        question: str,
+        *,
+        user_id: str,
+        budget: int | Literal["default"] | None = "default",
+        strategy: str | Strategy | None = None,
+        asked_at: Time | None = None,
+        as_of: Time | None = None,
+    ) -> Answer:
+        """An answer with checked citations: by the chat model when one is configured, else by quoting the record.
+
+        Raises:
+            ModelError: the configured model could not answer; the answer is never quietly made another way.
+        """
+        recall = self.recall(
+            question, user_id=user_id, budget=budget, strategy=strategy, asked_at=asked_at, as_of=as_of
+        )
+        named = dict.fromkeys(source.turn_id for line in recall.evidence for source in line.sources)
+        turns = {turn.turn_id: turn for turn in self.history(user_id).turns_by_id(list(named))}
+        if self._chat is None:
+            return quote_answer(recall, turns, self._usable_embedder())
+        return answer(recall, turns, self._chat)
+
+    # --- reading
+
+    def turns(self, *, user_id: str, session_id: str | None = None) -> Iterator[Turn]:
+        """All turns of a user, or of one session, in history order, superseded ones included.
+
+        Raises:
+            NotFoundError: the user has no such session.
+        """
+        history = self.history(user_id)
+        if session_id is None:
+            return history.turns()
+        named = _named(session_id, "session_id")
+        if all(session.session_id != named for session in history.sessions()):
+            raise NotFoundError(f"user {user_id!r} has no session {named!r}", hint="list them: backread sessions")
+        return (turn for turn in history.turns() if turn.session_id == named)
+
+    def sessions(self, *, user_id: str) -> list[Session]:
+        """All sessions of a user in history order."""
+        return self.history(user_id).sessions()
+
+    def users(self) -> list[str]:
+        """Everyone who has turns, by id."""
+        return self._store.users()
+
+    def get(self, turn_id: str, *, user_id: str) -> Turn:
+        """A turn by turn id or external id.
+
+        Raises:
+            NotFoundError: this user has no such turn; another user's looks just the same.
+        """
+        return self.history(user_id).turns_by_id([turn_id])[0]
+
+    def export(self, *, user_id: str) -> Iterator[dict[str, Any]]:
+        """Every turn of a user, in order of arrival, as a message that the JSONL importer takes back unchanged."""
+        return (export_message(turn, user_id=user_id) for turn in self.history(user_id).arrivals())
+
+    # --- keeping
+
+    def index(self, *, user_id: str | None = None, on_progress: Callable[[int], None] | None = None) -> int:
+        """Embed everything that is pending, of one user or of everyone; returns turns still pending.
+
+        Can be stopped anywhere and goes on from there.
+
+        Raises:
+            ModelNotAvailableError: there is no embedder.
+            ModelMismatchError: the stored vectors are of another embedder.
+        """
+        embedder = self._embedder
+        if embedder is None:
+            missing = self._missing
+            raise ModelNotAvailableError(missing.reason if missing else "search is by text only: no embedder is set")
+        if mismatch := self._mismatch():
+            raise mismatch
+        users = self.users() if user_id is None else [_named(user_id, "user_id")]
+        return sum(embed_pending(self._store, user, embedder, on_progress=on_progress) for user in users)
+
+    def reindex(self, *, text: bool = False, on_progress: Callable[[int], None] | None = None) -> int:
+        """Embed the whole record with the open embedder, then use those vectors; returns turns still pending.
+
+        The old vectors serve until the new ones are complete, and resuming after an interruption loses nothing.
+
+        Args:
+            text: derive the text index again as well.
+            on_progress: called with the number of turns finished since the last call.
+
+        Raises:
+            ModelNotAvailableError: there is no embedder.
+        """
+        if text:
+            self._store.rebuild_text_index()
+        embedder = self._embedder
+        if embedder is None:
+            if text:
+                return 0
+            missing = self._missing
+            raise ModelNotAvailableError(missing.reason if missing else "search is by text only: no embedder is set")
+        for user in self.users():
+            embed_pending(self._store, user, embedder, on_progress=on_progress)
+        left = self._store.pending_count(None, embedder.fingerprint)
+        if not left and self._store.active_embedder not in (None, embedder.fingerprint):
+            self._store.activate_embedder(embedder.fingerprint)
+        return left
+
+    def pending(self, *, user_id: str | None = None) -> int:
+        """Turns without a vector of the open embedder, of one user or of everyone; 0 when there is no embedder."""
+        return 0 if self._embedder is None else self._store.pending_count(user_id, self._embedder.fingerprint)
+
+    def verify(self, *, user_id: str | None = None) -> VerifyReport:
+        """Derive everything again from the record and name every fault."""
+        return self._store.verify(user_id)
+
+    def stats(self, *, user_id: str | None = None) -> Stats:
+        """Counts and bytes of the store, or of one user."""
+        return replace(self._store.stats(user_id), pending=self.pending(user_id=user_id))
+
+    def close(self) -> None:
+        """Release the store. Closing twice is fine."""
+        self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # --- parts
+
+    @property
+    def chat(self) -> ChatModel | None:
+        """The chat model, None when questions are answered by quoting."""
+        return self._chat
+
+    @property
+    def embedder(self) -> Embedder | None:
+        """The embedder, None when search is by text only."""
+        return self._embedder
+
+    def retriever(self, mode: SearchMode = "hybrid") -> Retriever:
+        """The retriever of a mode with the parts that are there; for strategies made by hand.
+
+        Raises:
+            InvalidInputError: no such mode.
+            ModelNotAvailableError, ModelMismatchError: a mode that needs vectors, without a usable embedder.
+        """
+        embedder = self._usable_embedder()
+        if embedder is None and (mismatch := self._mismatch()) and mode not in ("bm25", "hybrid"):
+            raise mismatch
+        return create_retriever(mode, embedder)
+
+    def _ready(self, user_id: str, mode: SearchMode) -> tuple[Retriever, tuple[Degradation, ...], int]:
+        """A retriever whose vectors were caught up as far as the time for it goes, what is missing, and pending turns."""
+        retriever = self.retriever(mode)
+        if mode == "bm25":
+            return retriever, (), self.pending(user_id=user_id)
+        embedder = self._usable_embedder()
+        if embedder is None:
+            mismatch = self._mismatch()
+            reason = Degradation("dense", str(mismatch)) if mismatch else self._missing
+            return retriever, (reason,) if reason else (), self.pending(user_id=user_id)
+        # One thread embeds; the others search what is there instead of embedding the same turns again.
+        if not self._catching_up.acquire(blocking=False):
+            return retriever, (), self.pending(user_id=user_id)
+        try:
+            seconds = self.settings.catch_up_seconds
+            return retriever, (), embed_pending(self._store, user_id, embedder, seconds=seconds)
+        finally:
+            self._catching_up.release()
+
+    def _usable_embedder(self) -> Embedder | None:
+        return None if self._embedder is None or self._mismatch() else self._embedder
+
+    def _mismatch(self) -> ModelMismatchError | None:
+        stored = self._store.active_embedder
+        if self._embedder is None or stored in (None, self._embedder.fingerprint):
+            return None
+        return ModelMismatchError(
+            f"the stored vectors are of {stored!r}, the open embedder is {self._embedder.fingerprint!r}:"
+            " they can't be compared, search is by text only; run `backread reindex`",
+            hint="run `backread reindex` to embed the record with the open embedder",
+        )
+
+    def _time(self, value: Time | None) -> datetime | None:
+        said = parse_time(value, zone=self._zone)
+        return None if said is None else said.at
+
+
+def _named(value: object, what: str) -> str:
+    """An id, which must be text and not blank.
+
+    Raises:
+        InvalidInputError: it isn't.
+    """
+    if not isinstance(value, str) or not value.strip():
+        raise InvalidInputError(f"{what} must be a non-empty text, not {value!r}")
+    return value
+
+
+def _open_embedder(settings: Settings) -> tuple[Embedder | None, Degradation | None]:
+    if settings.embedder == "none":
+        return None, None
+    directory = models_dir(settings.models_dir)
+    try:
+        return open_embedder(settings.embedder, directory=directory, threads=settings.threads or None), None
+    except ModelNotAvailableError as error:
+        _log.info("no embedder: %s", error)
+        return None, Degradation("dense", f"{error}: search is by text only; {error.hint or 'fetch the weights'}")
+
+
+def _open_chat(settings: Settings) -> ChatModel | None:
+    if settings.model is None:
+        return None
+    if settings.api_key is None and settings.base_url is None:
+        raise BackreadError(
+            f"chat model {settings.model!r} has no endpoint",
+            hint="set OPENAI_API_KEY, or OPENAI_BASE_URL for a server of your own; unset BACKREAD_MODEL to quote only",
+        )
+    return OpenAIChat(settings.model, base_url=settings.base_url, api_key=settings.api_key)

@@ -1,0 +1,1 @@
+"""Models behind protocols: embedders and chat models, their clients and their weights."""

@@ -1,0 +1,1 @@
+"""Retrieval without an LLM: one algorithm a file, with its paper."""

@@ -1,0 +1,55 @@
+"""Dense retrieval: cosine of the question with each unit's best passage.
+
+Bi-encoder as in Reimers & Gurevych, "Sentence-BERT", EMNLP 2019; units longer than the model reads are cut into
+passages and scored by the best one (MaxP, Dai & Callan, SIGIR 2019).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backread.models.base import Embedder
+from backread.retrieval.base import Scored, ranking
+from backread.store.corpus import Corpus
+from backread.types import Degradation, Ranking
+
+__all__ = ["DenseRetriever", "cosines"]
+
+
+def cosines(corpus: Corpus, fingerprint: str, query: NDArray[np.float32]) -> Scored:
+    """Cosine of every unit, NaN for units without a vector; says how many those are."""
+    scores, missing = corpus.vector_scores(fingerprint, query)
+    pending = Degradation("dense", "turns without a vector yet were ranked by text only", missing)
+    return Scored(scores, (pending,) if missing else ())
+
+
+class DenseRetriever:
+    """Ranks units by cosine. Units without a vector are left out, and said to be."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+
+    @property
+    def name(self) -> str:
+        """The name users choose it by."""
+        return "dense"
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """Every setting that changes a score."""
+        return {"retriever": self.name, "embedder": self._embedder.fingerprint}
+
+    def scores(self, corpus: Corpus, question: str, top_k: int) -> Scored:
+        """Cosine of every unit, NaN where there is no vector; a blank question matches nothing."""
+        if not question.strip():
+            return Scored(np.zeros(corpus.size, dtype=np.float32))
+        query = self._embedder.embed([question], kind="query")[0]
+        return cosines(corpus, self._embedder.fingerprint, query)
+
+    def search(self, corpus: Corpus, question: str, top_k: int) -> Ranking:
+        """Units by cosine, best first; those at a right angle or beyond don't match."""
+        return ranking(corpus, self.scores(corpus, question, top_k), top_k)

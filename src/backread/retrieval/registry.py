@@ -1,0 +1,53 @@
+"""Retrievers by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from backread.errors import InvalidInputError, ModelNotAvailableError
+from backread.models.base import Embedder
+from backread.retrieval.base import Retriever
+from backread.retrieval.bm25 import Bm25Retriever
+from backread.retrieval.dense import DenseRetriever
+from backread.retrieval.fused import FusedRetriever
+from backread.retrieval.hybrid import HybridRetriever
+
+__all__ = ["RETRIEVERS", "create_retriever"]
+
+_WITH_VECTORS: Mapping[str, Callable[[Embedder], Retriever]] = {
+    "dense": DenseRetriever,
+    "interpolation": lambda embedder: FusedRetriever(Bm25Retriever(), DenseRetriever(embedder), "interpolation"),
+    "rrf": lambda embedder: FusedRetriever(Bm25Retriever(), DenseRetriever(embedder), "rrf"),
+}
+_WITHOUT: Mapping[str, Callable[[Embedder | None], Retriever]] = {
+    "bm25": lambda embedder: Bm25Retriever(),
+    "hybrid": HybridRetriever,
+}
+
+RETRIEVERS: Mapping[str, str] = MappingProxyType(
+    {
+        "hybrid": "text, vectors and conversational cues; the default",
+        "interpolation": "BM25 and vectors, min-max normalised and averaged",
+        "rrf": "BM25 and vectors by reciprocal rank fusion",
+        "bm25": "words only",
+        "dense": "vectors only",
+    }
+)
+"""Every name a user can choose, with what it is."""
+
+
+def create_retriever(name: str, embedder: Embedder | None) -> Retriever:
+    """The retriever of that name.
+
+    Raises:
+        InvalidInputError: there is none; the hint lists the names.
+        ModelNotAvailableError: it needs an embedder and there is none.
+    """
+    if name in _WITHOUT:
+        return _WITHOUT[name](embedder)
+    if name not in _WITH_VECTORS:
+        raise InvalidInputError(f"there is no retriever {name!r}", hint=f"retrievers: {', '.join(RETRIEVERS)}")
+    if embedder is None:
+        raise ModelNotAvailableError(f"retriever {name!r} needs an embedder", hint="run `backread models fetch minilm`")
+    return _WITH_VECTORS[name](embedder)

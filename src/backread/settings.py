@@ -1,0 +1,144 @@
+"""What a user sets, resolved once: defaults < TOML file < environment < arguments.
+
+Options of a part (a retriever's constants, a strategy's `top_k`) live with the part, not here.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from backread.errors import InvalidInputError
+
+__all__ = ["ENVIRONMENT", "Settings", "resolve"]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Settings of a `Memory`.
+
+    Attributes:
+        path: the store's file.
+        models_dir: where weights are kept; None is the user's cache directory.
+        embedder: name of the embedder, or "none" to search by text only.
+        model: name of the chat model; None answers by quoting.
+        base_url: an OpenAI-compatible endpoint; None is the SDK's default.
+        api_key: its key; never shown.
+        strategy: how memory is made when a question comes.
+        budget: tokens of evidence shown to the answerer, fence and numbers included.
+        zone: time zone of times that come without one.
+        threads: threads of local models; 0 chooses by the machine.
+        catch_up_seconds: how long a search may spend on vectors that are still pending.
+    """
+
+    path: Path = field(default_factory=lambda: _data_dir() / "memory.db")
+    models_dir: Path | None = None
+    embedder: str = "minilm"
+    model: str | None = None
+    base_url: str | None = None
+    api_key: str | None = field(default=None, repr=False)
+    strategy: str = "naive_rag"
+    budget: int = 1000
+    zone: str = "UTC"
+    threads: int = 0
+    catch_up_seconds: float = 0.5
+
+    @property
+    def zone_info(self) -> ZoneInfo:
+        """`zone` as a time zone.
+
+        Raises:
+            InvalidInputError: there is no such zone.
+        """
+        try:
+            return ZoneInfo(self.zone)
+        except (ZoneInfoNotFoundError, ValueError) as error:
+            raise InvalidInputError(
+                f"there is no time zone {self.zone!r}", hint="use a name like Europe/Paris"
+            ) from error
+
+
+ENVIRONMENT: Mapping[str, str] = {
+    "path": "BACKREAD_PATH",
+    "models_dir": "BACKREAD_MODELS_DIR",
+    "embedder": "BACKREAD_EMBEDDER",
+    "model": "BACKREAD_MODEL",
+    "base_url": "OPENAI_BASE_URL",
+    "api_key": "OPENAI_API_KEY",
+    "strategy": "BACKREAD_STRATEGY",
+    "budget": "BACKREAD_BUDGET",
+    "zone": "BACKREAD_ZONE",
+    "threads": "BACKREAD_THREADS",
+    "catch_up_seconds": "BACKREAD_CATCH_UP_SECONDS",
+}
+"""The environment variable of each setting. BACKREAD_CONFIG names the TOML file."""
+
+
+def _data_dir() -> Path:
+    import platformdirs
+
+    return Path(platformdirs.user_data_dir("backread"))
+
+
+def resolve(environment: Mapping[str, str] | None = None, **arguments: Any) -> Settings:  # noqa: ANN401
+    """Settings from all sources; an argument that is None was not given.
+
+    Args:
+        environment: variables to read, `os.environ` when None. An empty value counts as not set.
+        arguments: settings by name; unknown names are refused.
+
+    Raises:
+        InvalidInputError: an unknown setting, or a value of the wrong type, with the place it came from.
+    """
+    environment = os.environ if environment is None else environment
+    values: dict[str, tuple[Any, str]] = {}
+    for name, value in _toml(environment).items():
+        values[name] = (value, "the configuration file")
+    for name, variable in ENVIRONMENT.items():
+        if environment.get(variable):
+            values[name] = (environment[variable], variable)
+    for name, value in arguments.items():
+        if value is not None:
+            values[name] = (value, "the arguments")
+    kinds = {item.name: str(item.type) for item in fields(Settings)}
+    given = {}
+    for name, (value, origin) in values.items():
+        if name not in kinds:
+            raise InvalidInputError(f"unknown setting {name!r} in {origin}", hint=f"settings: {', '.join(kinds)}")
+        given[name] = _converted(name, value, kinds[name], origin)
+    return replace(Settings(), **given)
+
+
+def _toml(environment: Mapping[str, str]) -> dict[str, Any]:
+    import platformdirs
+
+    named = environment.get("BACKREAD_CONFIG")
+    path = Path(named) if named else Path(platformdirs.user_config_dir("backread")) / "config.toml"
+    if not named and not path.exists():
+        return {}
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InvalidInputError(f"{path}: {error.strerror}", hint="BACKREAD_CONFIG names a TOML file") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidInputError(f"{path}: {error}", hint="mend the TOML file") from error
+
+
+def _converted(name: str, value: Any, kind: str, origin: str) -> Any:  # noqa: ANN401
+    try:
+        if kind.startswith("Path"):
+            return Path(value).expanduser()
+        if kind == "int":
+            return int(value)
+        if kind == "float":
+            return float(value)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"{name} in {origin} must be a {kind}, not {value!r}") from error
+    if not isinstance(value, str):
+        raise InvalidInputError(f"{name} in {origin} must be text, not {value!r}")
+    return value

@@ -1,0 +1,220 @@
+"""What a storage engine must do.
+
+An engine keeps turns, entries, postings and vectors, and hands them back as they are; analysis, scoring and fusion
+happen above it, so that results are the same on every engine. `doc` is an engine-internal positive integer that names
+a turn or an entry within its corpus; it never reaches users.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backread.errors import InvalidInputError
+from backread.store.layout import Layout
+from backread.types import DeleteReceipt, Entry, EntryDraft, Session, Stats, Turn, TurnDraft, VerifyReport
+
+__all__ = ["TURNS", "Appended", "PendingDoc", "Postings", "Progress", "TurnStore", "entry_corpus"]
+
+TURNS = "turn"
+"""Name of the corpus that holds a user's turns; entries live in corpora named by `entry_corpus`."""
+
+
+def entry_corpus(strategy: str, kind: str) -> str:
+    """Name of the corpus of one kind of entry of one strategy."""
+    return f"{strategy}/{kind}"
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """What became of one draft: a turn id and whether it is new, or the problem that kept it out."""
+
+    turn_id: str | None
+    new: bool = False
+    problem: InvalidInputError | None = None
+
+
+class Postings(NamedTuple):
+    """The units a term occurs in: `docs` int64 ascending, `tf` float32, same length."""
+
+    docs: NDArray[np.int64]
+    tf: NDArray[np.float32]
+
+
+class Progress(NamedTuple):
+    """How far vectors go in a corpus: all docs below `doc` in full, and the first `part` passages of `doc`."""
+
+    doc: int
+    part: int
+
+
+class PendingDoc(NamedTuple):
+    """A turn or entry without all its vectors; `header` is put before every passage of `text`."""
+
+    doc: int
+    header: str
+    text: str
+
+
+class TurnStore(Protocol):
+    """Durable storage of many users' histories. Thread-safe; several processes may open the same store.
+
+    Every method names one user and sees nothing of another; an unknown user is an empty history. Methods raise
+    `StoreBusyError`, `StoreCorruptError` or another `StoreError`, never a driver's own exception.
+    """
+
+    def append(self, user_id: str, drafts: Sequence[TurnDraft]) -> list[Appended]:
+        """Store turns in one durable transaction; one result per draft, in order.
+
+        Idempotent by (user, external id): the same content again is known, other content is a `ConflictError`.
+        Drafts with a problem are left out, the others are stored. When it returns, the turns survive a power cut and
+        are searchable by text.
+        """
+        ...
+
+    def layout(self, user_id: str, corpus: str = TURNS) -> Layout:
+        """The shape of a user's turns in history order (of a kind of entry: by time, then arrival), as arrays."""
+        ...
+
+    def turns_by_doc(self, user_id: str, docs: Sequence[int]) -> list[Turn]:
+        """The turns of `docs`, in that order; a doc that is gone is left out."""
+        ...
+
+    def docs_of_turns(self, user_id: str, turn_ids: Sequence[str]) -> dict[str, int]:
+        """turn_id or external_id -> doc for those that exist; a turn id wins over an equal external id."""
+        ...
+
+    def sessions(self, user_id: str) -> list[Session]:
+        """All sessions in history order."""
+        ...
+
+    def users(self) -> list[str]:
+        """Users that have at least one turn, by id."""
+        ...
+
+    def postings(self, user_id: str, corpus: str, terms: Sequence[str]) -> list[Postings]:
+        """Where each term occurs; an unknown term has empty postings."""
+        ...
+
+    def document_frequencies(self, user_id: str, corpus: str, terms: Sequence[str]) -> list[int]:
+        """How many units each term occurs in, without reading its postings."""
+        ...
+
+    def lookup(self, user_id: str, corpus: str, term: str, docs: NDArray[np.int64]) -> NDArray[np.float32]:
+        """The term's frequency in each of `docs`, 0 where it doesn't occur."""
+        ...
+
+    def vectors(self, user_id: str, corpus: str, fingerprint: str) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """(docs (p,), matrix (p, dimension)) of all stored passages; a doc has one row per passage. Read-only arrays."""
+        ...
+
+    def progress(self, user_id: str, corpus: str, fingerprint: str) -> Progress:
+        """How far the vectors of this fingerprint go."""
+        ...
+
+    def pending(self, user_id: str, corpus: str, fingerprint: str, limit: int) -> list[PendingDoc]:
+        """The next units without all their vectors, in doc order, at most `limit`."""
+        ...
+
+    def pending_count(self, user_id: str | None, fingerprint: str) -> int:
+        """Units without all their vectors, over all corpora of one user, or of everyone."""
+        ...
+
+    def put_vectors(
+        self,
+        user_id: str,
+        corpus: str,
+        fingerprint: str,
+        expected: Progress,
+        docs: NDArray[np.int64],
+        matrix: NDArray[np.float32],
+        reached: Progress,
+    ) -> bool:
+        """Add passage vectors and move progress from `expected` to `reached`, in one transaction.
+
+        False, and nothing written, when progress is no longer `expected` (another process was faster). Rows of docs
+        that were deleted meanwhile are dropped.
+        """
+        ...
+
+    @property
+    def active_embedder(self) -> str | None:
+        """Fingerprint whose vectors are searched; None before the first vector."""
+        ...
+
+    def activate_embedder(self, fingerprint: str) -> None:
+        """Search this fingerprint's vectors from now on and drop those of all others."""
+        ...
+
+    def corpora(self, user_id: str | None = None) -> list[tuple[str, str]]:
+        """(user_id, corpus) of every corpus that has units, of one user or of everyone."""
+        ...
+
+    def entries_by_doc(self, user_id: str, docs: Sequence[int]) -> list[Entry]:
+        """The entries of `docs`, in that order; a doc that is gone is left out."""
+        ...
+
+    def entries(self, user_id: str, strategy: str, kind: str | None = None) -> list[Entry]:
+        """Entries of one strategy, by kind, time and arrival."""
+        ...
+
+    def strategy_state(self, user_id: str, strategy: str) -> tuple[int, bytes | None]:
+        """(version, state) of a strategy's work on this user; (0, None) before its first commit."""
+        ...
+
+    def turns_to_rebuild(self, user_id: str, strategy: str) -> list[str]:
+        """Turns whose entries were dropped because they also rested on a turn that was deleted."""
+        ...
+
+    def commit(
+        self,
+        user_id: str,
+        strategy: str,
+        expected_version: int,
+        put: Iterable[EntryDraft] = (),
+        drop: Iterable[str] = (),
+        state: bytes | None = None,
+        rebuilt: Iterable[str] = (),
+    ) -> int:
+        """Write entries and the strategy's state in one transaction; returns the new version.
+
+        An entry with the same (strategy, entry_id) is replaced. `state` None keeps the old state; a state holds ids
+        and numbers, never words of turns, so that deleting a turn leaves none behind. `rebuilt` names turns that no
+        longer wait for rebuilding.
+
+        Raises:
+            StaleVersionError: the strategy's version is no longer `expected_version`: another build committed, or a
+                turn was deleted.
+            NotFoundError: an entry names a source that isn't a turn of this user. Nothing is written.
+        """
+        ...
+
+    def delete(
+        self, user_id: str, *, turn_ids: Sequence[str] | None = None, session_id: str | None = None
+    ) -> DeleteReceipt:
+        """Erase turns with all that is derived from them: postings, vectors, links, and entries left without a source.
+
+        With neither `turn_ids` nor `session_id` the whole user goes. Unknown ids erase nothing. The bytes are
+        overwritten and the write-ahead log is emptied before it returns.
+        """
+        ...
+
+    def rebuild_text_index(self, user_id: str | None = None) -> int:
+        """Derive the postings of one user or of everyone again from the record; returns units indexed."""
+        ...
+
+    def verify(self, user_id: str | None = None) -> VerifyReport:
+        """Derive everything again and compare; names every fault, raises nothing for a fault."""
+        ...
+
+    def stats(self, user_id: str | None = None) -> Stats:
+        """Counts and bytes."""
+        ...
+
+    def close(self) -> None:
+        """Release everything. Further calls raise `StoreError`; closing twice is fine."""
+        ...

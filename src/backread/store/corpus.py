@@ -1,0 +1,239 @@
+"""A corpus to rank: units of one user with their own statistics, scored by text and by vector.
+
+Rounds and sessions need no index of their own: they are groups of turns. A group's term frequencies and length are the
+sums over its turns, its vector score is that of its best passage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backread.store.base import TURNS, TurnStore
+from backread.store.layout import Layout
+from backread.text.bm25 import idf, term_scores
+from backread.types import Entry, Turn
+
+__all__ = ["Corpus"]
+
+Scores = NDArray[np.float32]
+
+
+class Corpus:
+    """Units in history order: (session start, position), so that a stable sort by score has the right ties.
+
+    Attributes:
+        user_id: whose units they are.
+        unit: "turn", "user_turn", "round", "session" or "entry".
+        size: how many there are.
+    """
+
+    def __init__(
+        self, store: TurnStore, user_id: str, name: str, unit: str, layout: Layout, rows: NDArray[np.int64]
+    ) -> None:
+        self._store = store
+        self._name = name
+        self._layout = layout
+        self._rows = rows
+        self.user_id = user_id
+        self.unit = unit
+        if unit in ("round", "session"):
+            groups = layout.rounds if unit == "round" else layout.session
+            _, self._group = np.unique(groups[rows], return_inverse=True)
+            self.size = int(self._group[-1]) + 1 if len(rows) else 0
+        else:
+            self._group = np.arange(len(rows))
+            self.size = len(rows)
+
+    @cached_property
+    def first(self) -> NDArray[np.int64]:
+        """int64 (size,): row in the layout of each unit's first turn."""
+        return self._rows[np.searchsorted(self._group, np.arange(self.size))]
+
+    @cached_property
+    def session(self) -> NDArray[np.int32]:
+        """int32 (size,): number of each unit's session, in history order."""
+        return self._layout.session[self.first]
+
+    @cached_property
+    def speaker(self) -> NDArray[np.int32]:
+        """int32 (size,): index into `speakers` of who speaks first in each unit."""
+        return self._layout.speaker[self.first]
+
+    @property
+    def speakers(self) -> tuple[str, ...]:
+        """Names of all speakers of the user's history; roles stand in for missing names."""
+        return self._layout.speakers
+
+    @cached_property
+    def said_us(self) -> NDArray[np.int64]:
+        """int64 (size,): when each unit began, microseconds since 1970, `UNKNOWN_TIME` when unknown."""
+        return self._layout.said_us[self.first]
+
+    @cached_property
+    def length(self) -> Scores:
+        """float32 (size,): index terms of each unit."""
+        return np.bincount(self._group, self._layout.length[self._rows], minlength=self.size).astype(np.float32)
+
+    @property
+    def history_size(self) -> int:
+        """Turns of the whole history, in scope or not."""
+        return self._layout.size
+
+    @cached_property
+    def cues(self) -> NDArray[np.int8]:
+        """int8 (size,): bits of `text.cues.turn_cues` of each unit's first turn."""
+        return self._layout.cues[self.first]
+
+    def spread(self, values: Scores, kernel: Sequence[float]) -> Scores:
+        """Each unit's value plus `kernel[i]` times those of the units i+1 before and after it in its session."""
+        out = values.astype(np.float32, copy=True)
+        for distance, share in enumerate(kernel, 1):
+            together = self.session[distance:] == self.session[:-distance]
+            out[distance:] += share * values[:-distance] * together
+            out[:-distance] += share * values[distance:] * together
+        return out
+
+    def text_scores(
+        self, weights: Mapping[str, float], *, k1: float = 1.2, b: float = 0.75, kernel: Sequence[float] = ()
+    ) -> Scores:
+        """BM25 of every unit for weighted terms, float32 (size,); 0 where no term occurs, always positive where one does.
+
+        With a `kernel`, term frequencies and lengths are spread over the neighbours in a session before they saturate
+        (counts propagated by proximity as in Lv & Zhai, "Positional Language Models", SIGIR 2009; differs from the
+        paper in that positions are turns and the kernel is a short list). Document frequencies are not spread.
+        Cost grows with the postings of the terms; `top_text` does less work when only the best are needed.
+        """
+        scores = np.zeros(self.size, dtype=np.float32)
+        if not self.size:
+            return scores
+        length = self.spread(self.length, kernel) if kernel else self.length
+        average = max(float(length.mean()), 1.0)
+        terms = list(weights)
+        for term, (units, tf) in zip(terms, self._term_frequencies(terms), strict=True):
+            if not len(units):
+                continue
+            gain = weights[term] * idf(len(units), self.size)
+            if kernel:
+                counts = np.zeros(self.size, dtype=np.float32)
+                counts[units] = tf
+                counts = self.spread(counts, kernel)
+                units = np.flatnonzero(counts)
+                tf = counts[units]
+            scores[units] += gain * term_scores(tf, length[units], average, k1=k1, b=b)
+        return scores
+
+    def _term_frequencies(self, terms: Sequence[str]) -> Iterable[tuple[NDArray[np.int64], Scores]]:
+        """(units, tf) of each term within this corpus; units ascending and distinct."""
+        place = np.full(self._layout.size, -1, dtype=np.int64)
+        place[self._rows] = self._group
+        for docs, tf in self._store.postings(self.user_id, self._name, terms):
+            rows = self._layout.rows(docs)
+            units = np.where(rows >= 0, place[rows], -1)
+            inside = units >= 0
+            units, tf = units[inside], tf[inside]
+            if self.unit in ("round", "session"):
+                summed = np.bincount(units, tf, minlength=self.size)
+                units = np.flatnonzero(summed)
+                tf = summed[units].astype(np.float32)
+            yield units, tf
+
+    def top_text(self, weights: Mapping[str, float], top_k: int, *, k1: float = 1.2, b: float = 0.75) -> Scores:
+        """As `text_scores`, exact for the `top_k` best units; others may score lower than they would, or 0.
+
+        MaxScore (Turtle & Flood 1995): terms are read from the one that can add most; once the rest together can't
+        lift an unseen unit among the best, they are only looked up for the units that still can get there. Reads less
+        than `text_scores` for a large corpus and common words. For corpora that are filtered or grouped it is the same
+        as `text_scores`, because a term's document frequency isn't known there without its postings.
+        """
+        if self._name != TURNS or self.size != self._layout.size or self.unit != "turn" or not self.size:
+            return self.text_scores(weights, k1=k1, b=b)
+        terms = list(weights)
+        frequencies = self._store.document_frequencies(self.user_id, self._name, terms)
+        gains = {term: weights[term] * idf(df, self.size) for term, df in zip(terms, frequencies, strict=True) if df}
+        average = max(float(self.length.mean()), 1.0)
+        left = sorted(gains, key=lambda term: (-gains[term], term))
+        scores = np.zeros(self.size, dtype=np.float32)
+        while left:
+            rest = (k1 + 1) * sum(gains[term] for term in left)
+            threshold = np.partition(scores, -top_k)[-top_k] if self.size > top_k else np.float32(0)
+            if threshold > rest:
+                break
+            term = left.pop(0)
+            (units, tf), *_ = self._term_frequencies([term])
+            scores[units] += gains[term] * term_scores(tf, self.length[units], average, k1=k1, b=b)
+        if left:
+            units = np.flatnonzero(scores + rest >= threshold)
+            for term in left:
+                tf = self._store.lookup(self.user_id, self._name, term, self._layout.docs[self._rows[units]])
+                scores[units] += gains[term] * term_scores(tf, self.length[units], average, k1=k1, b=b)
+        return scores
+
+    def vector_scores(self, fingerprint: str, query: NDArray[np.float32]) -> tuple[Scores, int]:
+        """Cosine of each unit's best passage, float32 (size,), NaN for units without a vector, and how many those are.
+
+        Passage scores are max-pooled (MaxP: Dai & Callan, SIGIR 2019, section 3.2).
+        """
+        scores = np.full(self.size, -np.inf, dtype=np.float32)
+        docs, matrix = self._store.vectors(self.user_id, self._name, fingerprint)
+        if len(docs):
+            place = np.full(self._layout.size + 1, -1, dtype=np.int64)
+            place[self._rows] = self._group
+            units = place[self._layout.rows(docs)]
+            inside = units >= 0
+            if inside.all():
+                np.maximum.at(scores, units, matrix @ query)
+            else:
+                np.maximum.at(scores, units[inside], (matrix @ query)[inside])
+        missing = np.isneginf(scores)
+        scores[missing] = np.nan
+        return scores, int(missing.sum())
+
+    def best_vectors(self, fingerprint: str, units: Sequence[int]) -> NDArray[np.float32]:
+        """Mean unit vector of each of `units`, float32 (len(units), dimension); zeros where there is none."""
+        docs, matrix = self._store.vectors(self.user_id, self._name, fingerprint)
+        out = np.zeros((len(units), matrix.shape[1]), dtype=np.float32)
+        place = np.full(self._layout.size + 1, -1, dtype=np.int64)
+        place[self._rows] = self._group
+        owner = place[self._layout.rows(docs)]
+        for row, unit in enumerate(units):
+            mine = matrix[owner == unit]
+            if len(mine):
+                mean = mine.mean(axis=0)
+                out[row] = mean / (np.linalg.norm(mean) or 1.0)
+        return out
+
+    def _docs(self, units: Sequence[int]) -> list[int]:
+        docs: list[int] = self._layout.docs[self.first[np.asarray(units, dtype=np.int64)]].tolist()
+        return docs
+
+    def turns(self, unit: int) -> list[Turn]:
+        """The turns of a unit of the record, in order."""
+        start, end = np.searchsorted(self._group, [unit, unit + 1])
+        return self._store.turns_by_doc(self.user_id, self._layout.docs[self._rows[start:end]].tolist())
+
+    def entries(self, units: Sequence[int]) -> list[Entry]:
+        """The entries behind units of a corpus of entries, in the order given."""
+        return self._store.entries_by_doc(self.user_id, self._docs(units))
+
+    def find(self, unit_ids: Sequence[str]) -> list[int]:
+        """Units by public id, in the order given; ids of nothing in this corpus are left out."""
+        if self.unit == "session":
+            number = {self._layout.session_ids[code]: unit for unit, code in enumerate(self.session.tolist())}
+            return [number[unit_id] for unit_id in unit_ids if unit_id in number]
+        docs = self._store.docs_of_turns(self.user_id, unit_ids)
+        found = np.array([docs[unit_id] for unit_id in unit_ids if unit_id in docs], dtype=np.int64)
+        place = np.full(self._layout.size + 1, -1, dtype=np.int64)
+        place[self._rows] = self._group
+        return [unit for unit in place[self._layout.rows(found)].tolist() if unit >= 0]
+
+    def unit_ids(self, units: Sequence[int]) -> list[str]:
+        """Public ids: a session's session id, an entry's entry id, else the turn id of the unit's first turn."""
+        if self.unit == "session":
+            return [self._layout.session_ids[self.session[unit]] for unit in units]
+        if self.unit == "entry":
+            return [entry.entry_id for entry in self.entries(units)]
+        return [turn.turn_id for turn in self._store.turns_by_doc(self.user_id, self._docs(units))]

@@ -1,0 +1,163 @@
+"""Erasing turns from the SQLite store with all that is derived from them."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Any
+
+from backread.store.base import TURNS
+from backread.store.entries import drop_entries, set_state
+from backread.store.indexing import TermHasher, indexed_text
+from backread.store.rows import FIRST, dec, enc, turn_sum
+from backread.store.turns import find_corpus, hash_terms, wire_id
+from backread.store.vectors import erase_vectors
+from backread.text.analysis import index_terms
+from backread.types import DeleteReceipt
+
+__all__ = ["erase"]
+
+
+def erase(
+    db: sqlite3.Connection,
+    secret: bytes,
+    user: tuple[int, str],
+    turn_ids: Sequence[str] | None,
+    session_id: str | None,
+) -> DeleteReceipt:
+    """Erase in the open transaction; see `TurnStore.delete`."""
+    user_pk, user_id = user
+    if turn_ids is None and session_id is None:
+        return _erase_user(db, user_pk, user_id)
+    docs = _selected(db, user_pk, turn_ids, session_id)
+    sessions = {db.execute("SELECT session_pk FROM turns WHERE doc = ?", (doc,)).fetchone()[0] for doc in docs}
+    corpus = find_corpus(db, user_id, TURNS) or 0
+    hasher = TermHasher(secret, enc(user_id) or b"", TURNS)
+    postings = sum(_erase_postings(db, hasher, corpus, doc) for doc in docs)
+    vectors = erase_vectors(db, corpus, docs)
+    entries, waiting = _erase_entries_on(db, user_pk, enc(user_id) or b"", docs)
+    _unlink_superseding(db, user_pk, enc(user_id) or b"", docs)
+    db.executemany("DELETE FROM turns WHERE doc = ?", [(doc,) for doc in docs])
+    removed = sum(_settle_session(db, session_pk) for session_pk in sessions)
+    db.execute("UPDATE users SET version = version + 1 WHERE user_pk = ?", (user_pk,))
+    return DeleteReceipt(user_id, len(docs), removed, entries, postings, vectors, waiting)
+
+
+def _selected(
+    db: sqlite3.Connection, user_pk: int, turn_ids: Sequence[str] | None, session_id: str | None
+) -> list[int]:
+    if turn_ids is None:
+        rows = db.execute(
+            "SELECT doc FROM turns JOIN sessions USING(session_pk) WHERE turns.user_pk = ? AND session_id = ?",
+            (user_pk, enc(session_id)),
+        ).fetchall()
+        return [row[0] for row in rows]
+    docs: dict[int, None] = {}
+    for turn_id in turn_ids:
+        row = db.execute(
+            "SELECT doc FROM turns JOIN sessions USING(session_pk) WHERE turns.user_pk = ?1"
+            " AND (turn_id = ?2 OR external_id = ?3) AND (?4 IS NULL OR session_id = ?4) ORDER BY turn_id = ?2 DESC",
+            (user_pk, wire_id(turn_id), enc(turn_id), enc(session_id)),
+        ).fetchone()
+        if row:
+            docs[row[0]] = None
+    return list(docs)
+
+
+def _erase_user(db: sqlite3.Connection, user_pk: int, user_id: str) -> DeleteReceipt:
+    def delete(sql: str) -> int:
+        return db.execute(sql, (user_pk,)).rowcount
+
+    corpora = "(SELECT corpus_pk FROM corpora WHERE user_pk = ?)"
+    vectors = sum(
+        erase_vectors(db, corpus_pk, _vector_docs(db, corpus_pk))
+        for (corpus_pk,) in db.execute("SELECT corpus_pk FROM corpora WHERE user_pk = ?", (user_pk,)).fetchall()
+    )
+    postings = delete(f"DELETE FROM postings WHERE corpus_pk IN {corpora}")
+    delete(f"DELETE FROM vector_progress WHERE corpus_pk IN {corpora}")
+    delete("DELETE FROM links WHERE entry_doc IN (SELECT doc FROM entries WHERE user_pk = ?)")
+    entries = delete("DELETE FROM entries WHERE user_pk = ?")
+    turns = delete("DELETE FROM turns WHERE user_pk = ?")
+    sessions = delete("DELETE FROM sessions WHERE user_pk = ?")
+    for table in ("corpora", "strategy_states", "rebuilds", "users"):
+        delete(f"DELETE FROM {table} WHERE user_pk = ?")
+    return DeleteReceipt(user_id, turns, sessions, entries, postings, vectors, 0)
+
+
+def _vector_docs(db: sqlite3.Connection, corpus_pk: int) -> list[int]:
+    rows = db.execute("SELECT docs FROM vector_blocks WHERE corpus_pk = ?", (corpus_pk,)).fetchall()
+    return [int.from_bytes(row[0][at : at + 8], "little") for row in rows for at in range(0, len(row[0]), 8)]
+
+
+def _erase_postings(db: sqlite3.Connection, hasher: TermHasher, corpus_pk: int, doc: int) -> int:
+    """Delete a turn's postings by key: finding them by doc would read the whole corpus."""
+    speaker, text, caption = db.execute("SELECT speaker, text, caption FROM turns WHERE doc = ?", (doc,)).fetchone()
+    terms, _ = index_terms(indexed_text(dec(speaker), dec(text), dec(caption)))
+    keys = [(corpus_pk, term, doc) for term in hash_terms(terms, hasher)]
+    return db.executemany("DELETE FROM postings WHERE corpus_pk = ? AND term = ? AND doc = ?", keys).rowcount
+
+
+def _erase_entries_on(db: sqlite3.Connection, user_pk: int, user_id: bytes, docs: Sequence[int]) -> tuple[int, int]:
+    """Drop every entry that rests on one of `docs`, note its other sources for rebuilding, and bump its strategy."""
+    gone = set(docs)
+    hit: dict[int, bytes] = {}
+    for doc in docs:
+        rows = db.execute(
+            "SELECT entry_doc, strategy FROM links JOIN entries ON entries.doc = entry_doc WHERE turn_doc = ?", (doc,)
+        )
+        hit.update(rows.fetchall())
+    waiting: set[tuple[bytes, int]] = set()
+    for entry, strategy in hit.items():
+        sources = db.execute("SELECT turn_doc FROM links WHERE entry_doc = ?", (entry,)).fetchall()
+        waiting.update((strategy, turn) for (turn,) in sources if turn not in gone)
+    dropped = drop_entries(db, hit)
+    db.executemany("DELETE FROM rebuilds WHERE user_pk = ? AND turn_doc = ?", [(user_pk, doc) for doc in docs])
+    db.executemany(
+        "INSERT OR IGNORE INTO rebuilds VALUES (?, ?, ?)", [(user_pk, strategy, turn) for strategy, turn in waiting]
+    )
+    # Every strategy that was building on the record must look again, not only those whose entries were hit.
+    states = db.execute("SELECT strategy, version, state FROM strategy_states WHERE user_pk = ?", (user_pk,)).fetchall()
+    for strategy, version, state in states:
+        set_state(db, user_pk, user_id, strategy, version + 1, state)
+    return dropped, len({turn for _, turn in waiting})
+
+
+def _unlink_superseding(db: sqlite3.Connection, user_pk: int, user_id: bytes, docs: Sequence[int]) -> None:
+    """A turn that superseded an erased one stands on its own from now on."""
+    for doc in docs:
+        rows = db.execute("SELECT doc FROM turns WHERE user_pk = ? AND supersedes = ?", (user_pk, doc)).fetchall()
+        for (newer,) in rows:
+            db.execute("UPDATE turns SET supersedes = NULL WHERE doc = ?", (newer,))
+            row, session_id = turn_columns(db, newer)
+            sum_ = turn_sum(user_id, session_id, row, None)
+            db.execute("UPDATE turns SET sum = ? WHERE doc = ?", (sum_, newer))
+
+
+def turn_columns(db: sqlite3.Connection, doc: int) -> tuple[dict[str, Any], bytes]:
+    """The columns of a turn by name, and its session's id."""
+    cursor = db.execute("SELECT t.*, s.session_id FROM turns t JOIN sessions s USING(session_pk) WHERE doc = ?", (doc,))
+    names = [column[0] for column in cursor.description]
+    row = dict(zip(names, cursor.fetchone(), strict=True))
+    return row, row["session_id"]
+
+
+def _settle_session(db: sqlite3.Connection, session_pk: int) -> int:
+    """Derive a session's order again after some of its turns went; 1 when it is empty and was removed."""
+    said, stored = db.execute(
+        "SELECT min(said_us), min(stored_us) FROM turns WHERE session_pk = ?", (session_pk,)
+    ).fetchone()
+    if stored is None:
+        db.execute("DELETE FROM sessions WHERE session_pk = ?", (session_pk,))
+        return 1
+    last = FIRST
+    for doc, said_us, sort_us in db.execute(
+        "SELECT doc, said_us, sort_us FROM turns WHERE session_pk = ? ORDER BY doc", (session_pk,)
+    ).fetchall():
+        last = last if said_us is None else said_us
+        if last != sort_us:
+            db.execute("UPDATE turns SET sort_us = ? WHERE doc = ?", (last, doc))
+    db.execute(
+        "UPDATE sessions SET order_us = ?, dated = ?, last_sort_us = ? WHERE session_pk = ?",
+        (stored if said is None else said, said is not None, last, session_pk),
+    )
+    return 0

@@ -1,0 +1,194 @@
+"""One user's view of the record: what strategies and retrievers are handed, and all they can see."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backread.errors import InvalidInputError, NotFoundError
+from backread.store.base import TURNS, TurnStore, entry_corpus
+from backread.store.corpus import Corpus
+from backread.store.layout import UNKNOWN_TIME, Layout
+from backread.store.rows import to_us
+from backread.types import Entry, EntryDraft, Session, Turn, Unit
+
+__all__ = ["HUMAN_ROLES", "History", "Scope"]
+
+HUMAN_ROLES = ("user", "participant")
+"""Roles of people; the unit "user_turn" ranks turns of these."""
+
+_PAGE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which turns of a user count; None doesn't restrict. Values are compared exactly as given.
+
+    Attributes:
+        roles: roles of the turns.
+        speakers: names as shown, so that "user" means turns of that role that carry no name.
+        session_ids: sessions they belong to.
+        after, before: `said_at` in [after, before); turns of unknown time are left out.
+        as_of: the record as it stood then: `said_at` <= as_of; turns of unknown time are left out.
+    """
+
+    roles: Collection[str] | None = None
+    speakers: Collection[str] | None = None
+    session_ids: Collection[str] | None = None
+    after: datetime | None = None
+    before: datetime | None = None
+    as_of: datetime | None = None
+
+    def rows(self, layout: Layout) -> NDArray[np.int64]:
+        """Rows of the layout in scope, ascending; superseded turns are left out once their successor is in scope."""
+        keep = np.ones(layout.size, dtype=bool)
+        for chosen, names, codes in (
+            (self.roles, layout.roles, layout.role),
+            (self.speakers, layout.speakers, layout.speaker),
+            (self.session_ids, layout.session_ids, layout.session),
+        ):
+            if chosen is not None:
+                keep &= np.isin(codes, [code for code, name in enumerate(names) if name in chosen])
+        known = layout.said_us != UNKNOWN_TIME
+        if self.after is not None:
+            keep &= known & (layout.said_us >= to_us(_aware(self.after, "after")))
+        if self.before is not None:
+            keep &= known & (layout.said_us < to_us(_aware(self.before, "before")))
+        if self.as_of is not None:
+            keep &= known & (layout.said_us <= to_us(_aware(self.as_of, "as_of")))
+        if layout.superseded_by:
+            old = layout.rows(np.fromiter(layout.superseded_by, dtype=np.int64))
+            new = layout.rows(np.fromiter(layout.superseded_by.values(), dtype=np.int64))
+            visible = known & (layout.said_us <= to_us(self.as_of)) if self.as_of else np.ones(layout.size, dtype=bool)
+            keep[old[(old >= 0) & (new >= 0) & visible[new]]] = False
+        return np.flatnonzero(keep)
+
+
+def _aware(at: datetime, name: str) -> datetime:
+    if at.tzinfo is None:
+        raise InvalidInputError(f"{name} has no time zone: {at.isoformat()}", hint="pass an aware datetime")
+    return at
+
+
+class History:
+    """One user's history. Isolation by construction: everything below works through it and it knows one user.
+
+    Args:
+        store: where the record is.
+        user_id: whose history; compared exactly as given.
+        as_of: show the record as it stood then: later turns, turns of unknown time and entries made from later
+            sources don't exist in this view.
+    """
+
+    def __init__(self, store: TurnStore, user_id: str, *, as_of: datetime | None = None) -> None:
+        self._store = store
+        self.user_id = user_id
+        self.as_of = None if as_of is None else _aware(as_of, "as_of")
+
+    def _rows(self, scope: Scope) -> tuple[Layout, NDArray[np.int64]]:
+        layout = self._store.layout(self.user_id)
+        rows = scope.rows(layout)
+        if self.as_of is not None and scope.as_of != self.as_of:
+            rows = np.intersect1d(rows, Scope(as_of=self.as_of).rows(layout))
+        return layout, rows
+
+    def corpus(self, unit: Unit | tuple[str, str] = "turn", scope: Scope | None = None) -> Corpus:
+        """What a retriever ranks: units of the record, or the entries of a (strategy, kind).
+
+        Each corpus has its own statistics: the turns out of scope, and other users, don't touch its scores.
+
+        Raises:
+            InvalidInputError: no such unit.
+        """
+        if isinstance(unit, tuple):
+            name = entry_corpus(*unit)
+            layout = self._store.layout(self.user_id, name)
+            rows = Scope(as_of=self.as_of).rows(layout)
+            return Corpus(self._store, self.user_id, name, "entry", layout, rows)
+        if unit not in get_args(Unit):
+            raise InvalidInputError(f"there is no unit {unit!r}", hint=f"units: {', '.join(get_args(Unit))}")
+        scope = scope or Scope()
+        if unit == "user_turn" and scope.roles is None:
+            scope = Scope(HUMAN_ROLES, scope.speakers, scope.session_ids, scope.after, scope.before, scope.as_of)
+        layout, rows = self._rows(scope)
+        return Corpus(self._store, self.user_id, TURNS, unit, layout, rows)
+
+    def undated(self) -> int:
+        """Turns of unknown time, which an `as_of` view leaves out."""
+        return int((self._store.layout(self.user_id).said_us == UNKNOWN_TIME).sum())
+
+    def turns(self, scope: Scope | None = None) -> Iterator[Turn]:
+        """Turns in history order, read page by page; superseded ones included when `scope` is None."""
+        if scope is None and self.as_of is None:
+            docs = self._store.layout(self.user_id).docs
+        else:
+            layout, rows = self._rows(scope or Scope())
+            docs = layout.docs[rows]
+        for start in range(0, len(docs), _PAGE):
+            yield from self._store.turns_by_doc(self.user_id, docs[start : start + _PAGE].tolist())
+
+    def arrivals(self) -> Iterator[Turn]:
+        """All turns in order of arrival, which keeps every turn after the one it supersedes."""
+        docs = np.sort(self._store.layout(self.user_id).docs)
+        for start in range(0, len(docs), _PAGE):
+            yield from self._store.turns_by_doc(self.user_id, docs[start : start + _PAGE].tolist())
+
+    def turns_by_id(self, turn_ids: Sequence[str]) -> list[Turn]:
+        """Turns by turn id or external id, in the order given.
+
+        Raises:
+            NotFoundError: one of them isn't a turn of this user, in this view.
+        """
+        docs = self._store.docs_of_turns(self.user_id, turn_ids)
+        missing = [turn_id for turn_id in turn_ids if turn_id not in docs]
+        turns = self._store.turns_by_doc(self.user_id, [docs[turn_id] for turn_id in turn_ids if turn_id in docs])
+        if self.as_of is not None:
+            as_of = self.as_of
+            missing += [t.turn_id for t in turns if t.said_at is None or t.said_at > as_of]
+        if missing or len(turns) != len(turn_ids):
+            raise NotFoundError(f"no turn {missing[0] if missing else turn_ids[0]!r} of user {self.user_id!r}")
+        return turns
+
+    def sessions(self) -> list[Session]:
+        """Sessions in history order; an `as_of` view leaves out those that began later."""
+        as_of = self.as_of
+        sessions = self._store.sessions(self.user_id)
+        if as_of is None:
+            return sessions
+        return [session for session in sessions if session.started_at is not None and session.started_at <= as_of]
+
+    def entries(self, strategy: str, kind: str | None = None) -> list[Entry]:
+        """A strategy's entries by kind, time and arrival; an `as_of` view hides those with a later source."""
+        entries = self._store.entries(self.user_id, strategy, kind)
+        if self.as_of is None:
+            return entries
+        layout, rows = self._rows(Scope(as_of=self.as_of))
+        seen = set(layout.docs[rows].tolist())
+        names = {source.turn_id for entry in entries for source in entry.sources}
+        docs = self._store.docs_of_turns(self.user_id, sorted(names))
+        return [e for e in entries if all(docs.get(source.turn_id) in seen for source in e.sources)]
+
+    def strategy_state(self, strategy: str) -> tuple[int, bytes | None]:
+        """(version, state) of a strategy's work, to pass back to `commit`."""
+        return self._store.strategy_state(self.user_id, strategy)
+
+    def turns_to_rebuild(self, strategy: str) -> list[str]:
+        """Turns whose entries were dropped because they also rested on a deleted turn."""
+        return self._store.turns_to_rebuild(self.user_id, strategy)
+
+    def commit(
+        self,
+        strategy: str,
+        expected_version: int,
+        put: Iterable[EntryDraft] = (),
+        drop: Iterable[str] = (),
+        state: bytes | None = None,
+        rebuilt: Iterable[str] = (),
+    ) -> int:
+        """Write entries and state in one transaction; see `TurnStore.commit`."""
+        return self._store.commit(self.user_id, strategy, expected_version, put, drop, state, rebuilt)

@@ -1,0 +1,79 @@
+"""The shape of a corpus as arrays, in history order: what scoring needs to know of units without reading their text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["UNKNOWN_TIME", "Layout"]
+
+UNKNOWN_TIME = -(2**63)
+"""Stands for an unknown instant in int64 arrays of microseconds."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Units in history order: by (session start, place in the session).
+
+    Attributes:
+        docs: int64 (n,), distinct.
+        session: int32 (n,), index into `session_ids`; ascending blocks.
+        length: float32 (n,), index terms of the unit, the BM25 document length.
+        said_us: int64 (n,), microseconds since 1970 UTC, `UNKNOWN_TIME` when unknown.
+        cues: int8 (n,), bits of `text.cues.turn_cues`; 0 for entries.
+        role: int32 (n,), index into `roles`.
+        speaker: int32 (n,), index into `speakers`; the role stands in where no name is known.
+        superseded_by: doc -> doc of the turn that replaces it.
+    """
+
+    docs: NDArray[np.int64]
+    session: NDArray[np.int32]
+    length: NDArray[np.float32]
+    said_us: NDArray[np.int64]
+    cues: NDArray[np.int8]
+    role: NDArray[np.int32]
+    speaker: NDArray[np.int32]
+    session_ids: tuple[str, ...]
+    roles: tuple[str, ...]
+    speakers: tuple[str, ...]
+    superseded_by: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        """Number of units."""
+        return len(self.docs)
+
+    @cached_property
+    def _by_doc(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        order = np.argsort(self.docs, kind="stable").astype(np.int64)
+        return self.docs[order], order
+
+    def rows(self, docs: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Row of each doc in this layout, -1 for one that isn't in it."""
+        ordered, order = self._by_doc
+        if not len(ordered):
+            return np.full(len(docs), -1, dtype=np.int64)
+        at = np.minimum(np.searchsorted(ordered, docs), len(ordered) - 1)
+        return np.where(ordered[at] == docs, order[at], -1)
+
+    @cached_property
+    def rounds(self) -> NDArray[np.int32]:
+        """Round number of each row, ascending.
+
+        A round opens with a session, and with each turn of the session's opening side that follows a turn of another
+        side. The opening side is the role "user" where there is one, else whoever speaks first. LongMemEval
+        `run_generation.py` pairs a user turn with the assistant turn after it; differs in that several messages in
+        a row by the same side stay in one round.
+        """
+        opens = np.zeros(self.size, dtype=bool)
+        user = self.roles.index("user") if "user" in self.roles else -1
+        starts = np.flatnonzero(np.diff(self.session, prepend=-1))
+        for start, end in zip(starts, [*starts[1:], self.size], strict=True):
+            role = self.role[start:end]
+            opener = role == user if (role == user).any() else self.speaker[start:end] == self.speaker[start]
+            opens[start:end] = opener & ~np.concatenate(([False], opener[:-1]))
+            opens[start] = True
+        return (np.cumsum(opens) - 1).astype(np.int32)

@@ -1,0 +1,130 @@
+"""Between rows of the SQLite store and the shapes of `types`: encoding, checksums, order."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+from backread.types import Turn, TurnDraft
+
+__all__ = [
+    "EPOCH",
+    "FIRST",
+    "TURN_COLUMNS",
+    "attachments_json",
+    "checksum",
+    "dec",
+    "draft_fields",
+    "enc",
+    "from_us",
+    "to_us",
+    "turn_from_row",
+    "turn_sum",
+]
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+FIRST = -(2**62)
+"""`sort_us` of turns of unknown time that open a session: before any real instant."""
+
+TURN_COLUMNS = (
+    "t.doc, t.turn_id, s.session_id, t.role, t.text, t.stored_us, t.speaker, t.external_id, t.caption, t.attachments,"
+    " t.said_us, t.said_offset, t.said_text,"
+    " (SELECT o.turn_id FROM turns o WHERE o.doc = t.supersedes) AS supersedes_id"
+)
+
+
+def enc(text: str | None) -> bytes | None:
+    """UTF-8 with surrogatepass: any `str` comes back as it went in."""
+    return None if text is None else text.encode("utf-8", "surrogatepass")
+
+
+def dec(data: bytes | None) -> Any:  # noqa: ANN401 - str for a NOT NULL column, str | None for the others
+    """The text `enc` was given."""
+    return None if data is None else data.decode("utf-8", "surrogatepass")
+
+
+def to_us(at: datetime) -> int:
+    """Whole microseconds since 1970 UTC, exact."""
+    return (at - EPOCH) // timedelta(microseconds=1)
+
+
+def from_us(us: int | None, offset_minutes: int | None) -> datetime | None:
+    """The instant in its own offset, or in UTC where the source gave none; None when unknown."""
+    if us is None:
+        return None
+    zone = UTC if not offset_minutes else timezone(timedelta(minutes=offset_minutes))
+    return (EPOCH + timedelta(microseconds=us)).astimezone(zone)
+
+
+def checksum(parts: Iterable[bytes | int | None], size: int = 16) -> bytes:
+    """Hash of a sequence of values; lengths are hashed too, so that no two sequences run together."""
+    digest = hashlib.blake2b(digest_size=size)
+    for part in parts:
+        if part is None:
+            digest.update(b"-")
+            continue
+        data = b"%d" % part if isinstance(part, int) else part
+        digest.update(b"%d:" % len(data))
+        digest.update(data)
+    return digest.digest()
+
+
+def attachments_json(attachments: Iterable[Mapping[str, Any]]) -> str | None:
+    """Canonical JSON of a turn's attachments; None when there are none."""
+    items = [dict(item) for item in attachments]
+    return json.dumps(items, ensure_ascii=True, sort_keys=True, separators=(",", ":")) if items else None
+
+
+def draft_fields(draft: TurnDraft) -> dict[str, bytes | int | str | None]:
+    """A draft as column values, except those that depend on what is already stored."""
+    offset = draft.said_at.utcoffset() if draft.said_at is not None and draft.offset_known else None
+    return {
+        "said_us": None if draft.said_at is None else to_us(draft.said_at),
+        "said_offset": None if offset is None else round(offset.total_seconds() / 60),
+        "external_id": enc(draft.external_id),
+        "role": enc(draft.role),
+        "speaker": enc(draft.speaker),
+        "said_text": enc(draft.said_text),
+        "caption": enc(draft.caption),
+        "attachments": attachments_json(draft.attachments),
+        "text": enc(draft.text),
+    }
+
+
+def turn_sum(
+    user_id: bytes, session_id: bytes, row: Mapping[str, bytes | int | str | None], supersedes_id: str | None
+) -> bytes:
+    """Checksum over everything a turn says and where it belongs. `row` has the columns of `turns` by name."""
+    columns = ("turn_id", "external_id", "role", "speaker", "text", "caption", "attachments", "said_text")
+    texts = (row[name] for name in columns)
+    numbers = (row[name] for name in ("said_us", "said_offset", "stored_us"))
+    values = (user_id, session_id, *texts, *numbers, supersedes_id)
+    return checksum(value.encode() if isinstance(value, str) else value for value in values)
+
+
+def turn_from_row(row: sqlite3.Row | tuple[Any, ...], position: int) -> Turn:
+    """A `Turn` from a row of `TURN_COLUMNS`."""
+    (_, turn_id, session_id, role, text, stored_us, speaker, external_id, caption, attachments, said_us) = row[:11]
+    said_offset, said_text, supersedes = row[11:14]
+    stored_at = from_us(stored_us, None)
+    assert stored_at is not None
+    return Turn(
+        turn_id=turn_id,
+        session_id=dec(session_id),
+        position=position,
+        role=dec(role),
+        text=dec(text),
+        stored_at=stored_at,
+        speaker=dec(speaker),
+        external_id=dec(external_id),
+        caption=dec(caption),
+        attachments=tuple(json.loads(attachments)) if attachments else (),
+        said_at=from_us(said_us, said_offset),
+        said_text=dec(said_text),
+        offset_known=said_us is None or said_offset is not None,
+        supersedes=supersedes,
+    )

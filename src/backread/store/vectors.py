@@ -1,0 +1,157 @@
+"""Vectors of passages in blocks of the SQLite store.
+
+A block holds up to `capacity` rows of one corpus and one embedder: `docs` (int64, 0 marks a free row), `sums` (8 bytes
+a row) and `data` (float32). Rows are written in place with `blobopen`, so adding one vector writes a page or two, not
+the block. Blocks grow 4, 16, 64 rows, at most about 128 KB: a user with one turn costs little, a large one reads few.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backread.errors import ModelMismatchError
+
+__all__ = ["append_vectors", "embedder_pk", "erase_vectors", "read_vectors", "row_sum"]
+
+_FLOAT = np.dtype("<f4")
+_DOC = np.dtype("<i8")
+_SUM_BYTES = 8
+_BLOCK_BYTES = 128 * 1024
+_BLOCK_ROWS = (4, 16, 64)
+
+
+def embedder_pk(db: sqlite3.Connection, fingerprint: str, dimension: int | None = None) -> int | None:
+    """Key of an embedder; made when missing and `dimension` is given. The first one is active.
+
+    Raises:
+        ModelMismatchError: the same fingerprint came with another dimension.
+    """
+    name = fingerprint.encode("utf-8", "surrogatepass")
+    row = db.execute("SELECT embedder_pk, dimension FROM embedders WHERE fingerprint = ?", (name,)).fetchone()
+    if row is None:
+        if dimension is None:
+            return None
+        active = db.execute("SELECT count(*) = 0 FROM embedders WHERE active").fetchone()[0]
+        return db.execute(
+            "INSERT INTO embedders(fingerprint, dimension, active) VALUES (?, ?, ?)", (name, dimension, active)
+        ).lastrowid
+    if dimension is not None and row[1] != dimension:
+        raise ModelMismatchError(f"embedder {fingerprint!r} gave {dimension} dimensions, stored are {row[1]}")
+    pk: int = row[0]
+    return pk
+
+
+def row_sum(doc: int, vector: bytes) -> bytes:
+    """Checksum of one row."""
+    return hashlib.blake2b(doc.to_bytes(8, "little") + vector, digest_size=_SUM_BYTES).digest()
+
+
+def append_vectors(
+    db: sqlite3.Connection, corpus_pk: int, embedder: int, docs: NDArray[np.int64], matrix: NDArray[np.float32]
+) -> None:
+    """Add rows, filling the newest block before a new one is made."""
+    data = np.ascontiguousarray(matrix, dtype=_FLOAT)
+    row_bytes = data.shape[1] * _FLOAT.itemsize
+    block_pk, capacity, start = _newest_block(db, corpus_pk, embedder)
+    done = 0
+    while done < len(docs):
+        if start == capacity:
+            capacity, start = _next_capacity(capacity, row_bytes), 0
+            block_pk = _new_block(db, corpus_pk, embedder, capacity, row_bytes)
+        take = min(capacity - start, len(docs) - done)
+        _write(db, block_pk, start, docs[done : done + take], data[done : done + take])
+        done += take
+        start += take
+
+
+def _newest_block(db: sqlite3.Connection, corpus_pk: int, embedder: int) -> tuple[int, int, int]:
+    """(key, capacity, first row after the last used one) of the newest block; zeros when there is none."""
+    row = db.execute(
+        "SELECT block_pk, capacity, docs FROM vector_blocks WHERE corpus_pk = ? AND embedder_pk = ?"
+        " ORDER BY block_pk DESC LIMIT 1",
+        (corpus_pk, embedder),
+    ).fetchone()
+    if row is None:
+        return 0, 0, 0
+    used = np.flatnonzero(np.frombuffer(row[2], dtype=_DOC))
+    return row[0], row[1], int(used[-1]) + 1 if len(used) else 0
+
+
+def _next_capacity(previous: int, row_bytes: int) -> int:
+    grown = next((rows for rows in _BLOCK_ROWS if rows > previous), _BLOCK_ROWS[-1])
+    return max(1, min(grown, _BLOCK_BYTES // row_bytes))
+
+
+def _new_block(db: sqlite3.Connection, corpus_pk: int, embedder: int, capacity: int, row_bytes: int) -> int:
+    key = db.execute(
+        "INSERT INTO vector_blocks(corpus_pk, embedder_pk, capacity, docs, sums, data)"
+        " VALUES (?, ?, ?, zeroblob(?), zeroblob(?), zeroblob(?))",
+        (corpus_pk, embedder, capacity, capacity * _DOC.itemsize, capacity * _SUM_BYTES, capacity * row_bytes),
+    ).lastrowid
+    assert key is not None
+    return key
+
+
+def _write(
+    db: sqlite3.Connection, block_pk: int, start: int, docs: NDArray[np.int64], data: NDArray[np.float32]
+) -> None:
+    sums = b"".join(row_sum(int(doc), row.tobytes()) for doc, row in zip(docs, data, strict=True))
+    for column, size, payload in (
+        ("docs", _DOC.itemsize, docs.astype(_DOC).tobytes()),
+        ("sums", _SUM_BYTES, sums),
+        ("data", data.shape[1] * _FLOAT.itemsize, data.tobytes()),
+    ):
+        with db.blobopen("vector_blocks", column, block_pk) as blob:
+            blob.seek(start * size)
+            blob.write(payload)
+
+
+def read_vectors(
+    db: sqlite3.Connection, corpus_pk: int, embedder: int
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """(docs, matrix) of all rows in use, in the order they were written."""
+    dimension = db.execute("SELECT dimension FROM embedders WHERE embedder_pk = ?", (embedder,)).fetchone()[0]
+    rows = db.execute(
+        "SELECT docs, data FROM vector_blocks WHERE corpus_pk = ? AND embedder_pk = ? ORDER BY block_pk",
+        (corpus_pk, embedder),
+    ).fetchall()
+    docs = np.frombuffer(b"".join(row[0] for row in rows), dtype=_DOC)
+    matrix = np.frombuffer(b"".join(row[1] for row in rows), dtype=_FLOAT).reshape(-1, dimension)
+    used = docs != 0
+    if not used.all():
+        docs, matrix = docs[used], matrix[used]
+    return docs.astype(np.int64, copy=False), matrix.astype(np.float32, copy=False)
+
+
+def erase_vectors(db: sqlite3.Connection, corpus_pk: int, docs: Iterable[int]) -> int:
+    """Overwrite the rows of `docs` with zeros under every embedder; returns rows erased. Empty blocks go."""
+    gone = np.fromiter(docs, dtype=np.int64)
+    erased = 0
+    blocks = db.execute(
+        "SELECT block_pk, docs, length(data) / capacity FROM vector_blocks WHERE corpus_pk = ?", (corpus_pk,)
+    ).fetchall()
+    for block_pk, stored, row_bytes in blocks:
+        held = np.frombuffer(stored, dtype=_DOC)
+        hit = np.isin(held, gone) & (held != 0)
+        if not hit.any():
+            continue
+        erased += int(hit.sum())
+        if np.all(hit | (held == 0)):
+            db.execute("DELETE FROM vector_blocks WHERE block_pk = ?", (block_pk,))
+            continue
+        dimension = row_bytes // _FLOAT.itemsize
+        for row in np.flatnonzero(hit):
+            _zero(db, block_pk, int(row), dimension)
+    return erased
+
+
+def _zero(db: sqlite3.Connection, block_pk: int, row: int, dimension: int) -> None:
+    for column, size in (("docs", _DOC.itemsize), ("sums", _SUM_BYTES), ("data", dimension * _FLOAT.itemsize)):
+        with db.blobopen("vector_blocks", column, block_pk) as blob:
+            blob.seek(row * size)
+            blob.write(b"\0" * size)

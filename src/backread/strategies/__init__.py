@@ -1,0 +1,1 @@
+"""Memory designs behind one interface over the verbatim record."""

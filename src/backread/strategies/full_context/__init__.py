@@ -1,0 +1,1 @@
+"""Full context: the whole history, as much of it as fits."""

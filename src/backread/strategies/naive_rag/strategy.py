@@ -1,0 +1,84 @@
+"""Naive RAG: rank units of the record, show the best that fit in the order they were said. `PAPER.md` says what differs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from backread.rendering import Candidate, fit
+from backread.retrieval.base import Retriever
+from backread.store.history import History
+from backread.strategies.base import Context
+from backread.strategies.evidence import verbatim
+from backread.types import BuildReport, Degradation, Recall, Step, Turn, Unit
+
+__all__ = ["NaiveRag"]
+
+
+class NaiveRag:
+    """Ranks turns, user turns, rounds or sessions.
+
+    Args:
+        retriever: ranks the units.
+        unit: what is ranked; rounds and sessions are shown turn by turn.
+        top_k: units at most, before the budget.
+    """
+
+    def __init__(self, retriever: Retriever, *, unit: Unit = "turn", top_k: int = 50) -> None:
+        self._retriever = retriever
+        self._unit: Unit = unit
+        self._top_k = top_k
+
+    @property
+    def name(self) -> str:
+        """The name users choose it by."""
+        return "naive_rag" if self._unit == "turn" else f"naive_rag:{self._unit}"
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """Every setting that changes a result."""
+        return {"strategy": self.name, "top_k": self._top_k, **self._retriever.config}
+
+    def build(self, history: History, ctx: Context, *, flush: bool = False) -> BuildReport:
+        """Nothing: the record is the memory."""
+        return BuildReport(self.name)
+
+    def maintain(self, history: History, ctx: Context) -> BuildReport:
+        """Nothing."""
+        return BuildReport(self.name)
+
+    def recall(
+        self, history: History, question: str, budget: int | None, ctx: Context, *, asked_at: datetime | None = None
+    ) -> Recall:
+        """The best units whose turns fit the budget."""
+        started = time.monotonic()
+        corpus = history.corpus(self._unit)
+        ranking = self._retriever.search(corpus, question, self._top_k)
+        units = corpus.find([item.unit_id for item in ranking.items])
+        turns: list[tuple[int, int, Turn]] = [
+            (rank, unit, turn) for rank, unit in enumerate(units) for turn in corpus.turns(unit)
+        ]
+        candidates = [Candidate(verbatim(turn, rank), (unit, turn.position)) for rank, unit, turn in turns]
+        fitted = fit(candidates, budget, ctx.counter, question)
+        step = Step("retrieve", {"unit": self._unit, "found": len(units)}, time.monotonic() - started)
+        if ctx.on_step is not None:
+            ctx.on_step(step)
+        undated = history.undated() if history.as_of is not None else 0
+        hidden = Degradation("as_of", "turns of unknown time are left out", undated)
+        return Recall(
+            question=question,
+            strategy=self.name,
+            evidence=fitted.evidence,
+            rendered=fitted.rendered,
+            tokens=fitted.tokens,
+            counter=ctx.counter.name,
+            ranked=ranking.items,
+            considered=tuple(turn.turn_id for _, _, turn in turns),
+            overflow=fitted.overflow,
+            steps=(step,),
+            degraded=ranking.degraded + ((hidden,) if undated else ()),
+            config=self.config,
+            asked_at=asked_at,
+        )

@@ -1,0 +1,223 @@
+"""What every embedder and chat model must do, as test classes to inherit.
+
+    from backread.testing.contracts_models import EmbedderContract
+
+    class TestMyEmbedder(EmbedderContract):
+        @pytest.fixture
+        def embedder(self) -> Embedder:
+            return MyEmbedder()
+
+The rules are the docstrings of `backread.models.base`. pytest must be installed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from backread.errors import ModelError
+from backread.models.base import ChatMessage, ChatModel, ChatReply, Embedder
+
+__all__ = ["CHAT_QUESTION", "ChatModelContract", "EmbedderContract"]
+
+_T = TypeVar("_T")
+
+ROUNDING = 1e-4
+"""How far a vector may move, by its largest coordinate, with the company it is embedded in."""
+
+TEXTS = (
+    "The dentist moved my appointment to Thursday.",
+    "Basil wants sun and a pot with holes.",
+    "ok",
+    "We drove from Lisbon to Porto in the rain, stopped twice, and still arrived before the shops had closed.",
+    "The dentist moved my appointment to Thursday.",
+    "¿Dónde está la biblioteca?",
+)
+
+ODD = (
+    "",
+    " \t\n\u00a0\u3000",
+    "\x00",
+    "a\x00b",
+    "\ud800",
+    "before \udfff after",
+    "\ud83d",
+    "👩‍👩‍👧‍👦🇵🇹",
+    "e\u0301" * 50,
+    "\u200b\u200e\ufeff\u00ad",
+    "東京は大きい。",
+    "مرحبا بالعالم",
+    "[CLS] [SEP] [PAD] [MASK] [UNK]",
+    "x" * 5_000,
+    "\U0010ffff\ufffe",
+    "<|im_start|>system",
+)
+
+CHAT_QUESTION = "Reply with one word: ready"
+"""What `ChatModelContract` asks; a scripted model must have a reply to it."""
+
+
+class EmbedderContract:
+    """Tests of the `Embedder` protocol; override the fixture `embedder`."""
+
+    @pytest.fixture
+    def embedder(self) -> Embedder:
+        """The embedder under test."""
+        raise NotImplementedError("override the fixture `embedder`")
+
+    def test_describes_itself(self, embedder: Embedder) -> None:
+        """Name and fingerprint are there, the dimension is part of the fingerprint, and nothing changes by use."""
+        before = (embedder.name, embedder.fingerprint, embedder.dimension, embedder.max_tokens)
+        embedder.embed(["one use"])
+        assert (embedder.name, embedder.fingerprint, embedder.dimension, embedder.max_tokens) == before
+        assert isinstance(embedder, Embedder)
+        assert embedder.name
+        assert str(embedder.dimension) in embedder.fingerprint
+        assert embedder.dimension > 0
+        assert embedder.max_tokens > 0
+
+    def test_shape_and_dtype(self, embedder: Embedder) -> None:
+        """float32, one row a text, as many columns as the dimension."""
+        vectors = embedder.embed(TEXTS)
+        assert vectors.shape == (len(TEXTS), embedder.dimension)
+        assert vectors.dtype == np.float32
+
+    def test_no_texts_give_no_rows(self, embedder: Embedder) -> None:
+        """An empty list gives shape (0, dimension)."""
+        vectors = embedder.embed([])
+        assert vectors.shape == (0, embedder.dimension)
+        assert vectors.dtype == np.float32
+
+    def test_unit_length(self, embedder: Embedder) -> None:
+        """Every vector has length 1 within 1e-4."""
+        np.testing.assert_allclose(np.linalg.norm(embedder.embed(TEXTS), axis=1), 1.0, atol=1e-4)
+
+    def test_row_i_is_text_i(self, embedder: Embedder) -> None:
+        """Rows follow the texts, whatever their lengths; the same text gives the same row, another text another."""
+        vectors = embedder.embed(TEXTS)
+        _close(vectors[::-1], embedder.embed(TEXTS[::-1]))
+        _close(vectors[0], vectors[4])
+        for other in (1, 2, 3, 5):
+            assert float(vectors[0] @ vectors[other]) < 0.99
+
+    def test_company_does_not_matter(self, embedder: Embedder) -> None:
+        """A text alone, among short ones and among long ones has one vector."""
+        alone = np.concatenate([embedder.embed([text]) for text in TEXTS])
+        _close(alone, embedder.embed(TEXTS))
+        crowd = [f"{text} {'and so on ' * 60}" for text in TEXTS] * 8
+        _close(alone, embedder.embed([*crowd, *TEXTS])[-len(TEXTS) :])
+
+    @pytest.mark.parametrize("text", ODD, ids=[f"odd{number}" for number in range(len(ODD))])
+    def test_odd_text_has_a_vector(self, embedder: Embedder, text: str) -> None:
+        """Any str has a finite unit vector and a token count: empty, lone surrogates, NUL, marks, other scripts."""
+        vectors = embedder.embed([text, "plain"])
+        assert np.isfinite(vectors).all()
+        np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1.0, atol=1e-4)
+        assert embedder.count_tokens(text) >= 0
+
+    def test_long_text_is_cut_not_refused(self, embedder: Embedder) -> None:
+        """A text far above `max_tokens` has a vector; words beyond the limit don't change it."""
+        words = "river " * (2 * embedder.max_tokens)
+        vectors = embedder.embed([words, words + "telescope " * 50])
+        assert np.isfinite(vectors).all()
+        _close(vectors[0], vectors[1])
+
+    def test_tokens_are_counted_beyond_the_limit(self, embedder: Embedder) -> None:
+        """Counts grow with the text, are not cut at `max_tokens`, and leave special tokens out."""
+        assert embedder.count_tokens("") == 0
+        short = embedder.count_tokens("one two three")
+        assert short >= 3
+        assert embedder.count_tokens("one two three " * 1000) == 1000 * short
+
+    def test_same_again(self, embedder: Embedder) -> None:
+        """The same call gives the same vectors, for both kinds."""
+        for kind in ("document", "query"):
+            np.testing.assert_array_equal(embedder.embed(TEXTS, kind=kind), embedder.embed(TEXTS, kind=kind))  # type: ignore[arg-type]
+
+    def test_threads_at_once(self, embedder: Embedder) -> None:
+        """Two threads, also at the very first call, get what one gets."""
+        results = _at_once(lambda: embedder.embed(TEXTS))
+        for result in results:
+            _close(result, embedder.embed(TEXTS))
+
+
+class ChatModelContract:
+    """Tests of the `ChatModel` protocol; override the fixture `chat` with a model that answers `CHAT_QUESTION`."""
+
+    @pytest.fixture
+    def chat(self) -> ChatModel:
+        """The model under test."""
+        raise NotImplementedError("override the fixture `chat`")
+
+    def test_describes_itself(self, chat: ChatModel) -> None:
+        """It follows the protocol and has a name that stays."""
+        name = chat.name
+        _ask(chat)
+        assert isinstance(chat, ChatModel)
+        assert name
+        assert chat.name == name
+
+    def test_answers_with_text(self, chat: ChatModel) -> None:
+        """A reply has text and says why it ended."""
+        reply = _ask(chat)
+        assert reply.text.strip()
+        assert reply.finish_reason
+
+    def test_usage_names_purpose_and_model(self, chat: ChatModel) -> None:
+        """Usage is of one call and keeps the purpose; numbers are None or not negative, parts fit in wholes."""
+        usage = _ask(chat, purpose="judge").usage
+        assert (usage.purpose, usage.model, usage.calls) == ("judge", chat.name, 1)
+        numbers = (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, usage.reasoning_tokens, usage.cost)
+        assert all(number is None or number >= 0 for number in numbers)
+        if usage.input_tokens is not None and usage.cache_read_tokens is not None:
+            assert usage.cache_read_tokens <= usage.input_tokens
+        if usage.output_tokens is not None and usage.reasoning_tokens is not None:
+            assert usage.reasoning_tokens <= usage.output_tokens
+
+    def test_takes_a_conversation_and_a_schema(self, chat: ChatModel) -> None:
+        """System, user and assistant messages, a temperature and a schema are accepted; a refusal is a ModelError."""
+        messages = [
+            ChatMessage("system", "You are brief."),
+            ChatMessage("user", "Are you there?"),
+            ChatMessage("assistant", "Yes."),
+            ChatMessage("user", CHAT_QUESTION),
+        ]
+        schema = {
+            "type": "object",
+            "properties": {"word": {"type": "string"}},
+            "required": ["word"],
+            "additionalProperties": False,
+        }
+        try:
+            reply = chat.complete(messages, purpose="build", max_tokens=64, temperature=0.5, schema=schema)
+        except ModelError:
+            return
+        assert reply.text.strip()
+
+    def test_messages_are_not_changed(self, chat: ChatModel) -> None:
+        """The caller's list stays as it was."""
+        messages = [ChatMessage("user", CHAT_QUESTION)]
+        chat.complete(messages, purpose="answer", max_tokens=64)
+        assert messages == [ChatMessage("user", CHAT_QUESTION)]
+
+    def test_threads_at_once(self, chat: ChatModel) -> None:
+        """Two threads, also at the very first call, both get a reply."""
+        assert all(reply.text.strip() for reply in _at_once(lambda: _ask(chat)))
+
+
+def _ask(chat: ChatModel, purpose: str = "answer") -> ChatReply:
+    return chat.complete([ChatMessage("user", CHAT_QUESTION)], purpose=purpose, max_tokens=64)
+
+
+def _at_once(work: Callable[[], _T]) -> list[_T]:
+    with ThreadPoolExecutor(2) as pool:
+        return [future.result() for future in [pool.submit(work) for _ in range(4)]]
+
+
+def _close(left: NDArray[np.float32], right: NDArray[np.float32]) -> None:
+    np.testing.assert_allclose(left, right, atol=ROUNDING)
