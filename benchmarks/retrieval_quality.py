@@ -116,7 +116,8 @@ def show(name: str, result: Mapping[str, Any]) -> None:
     columns = ["turn_r@1", "turn_r@5", "turn_r@10", "turn_all@10", "session_success@5", "session_all@10"]
     columns = [column for column in columns if column in result]
     print(f"\n{name}\n{'':<28}{'n':>6}" + "".join(f"{column:>19}" for column in columns))
-    rows = {"all": result, **{part: result[part] for part in ("tuning", "held_out") if part in result}, **result["types"]}
+    split = {part: result[part] for part in ("tuning", "held_out") if part in result}
+    rows = {"all": result, **split, **result["types"]}
     for label, row in rows.items():
         print(f"{label:<28}{row['n']:>6}" + "".join(f"{row[column]:>19.3f}" for column in columns))
     print(f"median {result['ms_per_query']:.1f} ms a query")

@@ -17,6 +17,6 @@ unset PYTHONPATH BACKREAD_MODELS_DIR BACKREAD_CONFIG OPENAI_API_KEY OPENAI_BASE_
 backread=$work/venv/bin/backread
 "$backread" --version
 "$backread" --help >/dev/null
-"$backread" add "The spare key is under the blue pot."
-"$backread" search "spare key" | grep -q "blue pot"
+"$backread" add --user ann The spare key is under the blue pot
+"$backread" search --user ann spare key | grep -q "blue pot"
 "$work/venv/bin/python" "$root/scripts/check_imports.py"

@@ -34,7 +34,7 @@ def _threaded(
     """The method of `Memory`, awaited."""
 
     @functools.wraps(method)
-    async def call(self: AsyncMemory, *args: P.args, **kwargs: P.kwargs) -> T:
+    async def call(self: AsyncMemory, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await asyncio.to_thread(method, self.memory, *args, **kwargs)
 
     return call
@@ -46,7 +46,7 @@ def _streamed(
     """The iterator of a method of `Memory`, for `async for`; read page by page, errors come with the first item."""
 
     @functools.wraps(method)
-    async def call(self: AsyncMemory, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[T]:
+    async def call(self: AsyncMemory, /, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[T]:
         iterator = await asyncio.to_thread(method, self.memory, *args, **kwargs)
         while page := await asyncio.to_thread(list, islice(iterator, _PAGE)):
             for item in page:

@@ -244,9 +244,12 @@ class Memory:
             user_id: whose history.
             top_k: hits at most.
             mode: how to rank; see `retrieval.registry.RETRIEVERS`.
-            roles, speaker, session_id: only turns of these, compared exactly.
-            after, before: only turns said in [after, before).
-            as_of: the record as it stood then. Turns of unknown time are left out by these three.
+            roles: only turns of these roles.
+            speaker: only turns of this name, compared exactly.
+            session_id: only turns of this session.
+            after: only turns said then or later.
+            before: only turns said earlier.
+            as_of: the record as it stood then. Turns of unknown time are left out by these last three.
 
         Raises:
             InvalidInputError: a blank query, an empty id, `top_k` below 1, or a time that can't be read.
@@ -346,7 +349,7 @@ class Memory:
         named = _named(session_id, "session_id")
         if all(session.session_id != named for session in history.sessions()):
             raise NotFoundError(f"user {user_id!r} has no session {named!r}", hint="list them: backread sessions")
-        return (turn for turn in history.turns() if turn.session_id == named)
+        return history.turns(Scope(session_ids=[named], superseded=True))
 
     def sessions(self, *, user_id: str) -> list[Session]:
         """All sessions of a user in history order."""
@@ -464,7 +467,7 @@ class Memory:
         return create_retriever(mode, embedder)
 
     def _ready(self, user_id: str, mode: SearchMode) -> tuple[Retriever, tuple[Degradation, ...], int]:
-        """A retriever whose vectors were caught up as far as the time for it goes, what is missing, and pending turns."""
+        """A retriever, what it has to do without, and pending turns; vectors are caught up as far as time allows."""
         retriever = self.retriever(mode)
         if mode == "bm25":
             return retriever, (), self.pending(user_id=user_id)

@@ -14,7 +14,7 @@ line or close the fence.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from backread.text.analysis import query_terms, tokens
@@ -41,7 +41,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """What fits: evidence in the order shown, the block, its tokens, and whether nothing fitted though there was some."""
+    """What fits: evidence in the order shown, the block, its tokens; `overflow` when nothing of what there was fits."""
 
     evidence: tuple[Evidence, ...]
     rendered: str
@@ -63,19 +63,22 @@ def render(evidence: Sequence[Evidence]) -> str:
     return fence(lines, label="evidence")
 
 
-def fit(candidates: Sequence[Candidate], budget: int | None, counter: TokenCounter, question: str) -> Fitted:
+def fit(
+    candidates: Sequence[Candidate], budget: int | None, counter: TokenCounter, question: str, *, gaps: bool = True
+) -> Fitted:
     """The lines that fit a budget, best first, shown in the order of the history.
 
-    Candidates come in rank order. The first that doesn't fit is cut around the words of the question, to half of what
-    is left while others follow, so that one long turn can't take the place of all others; after it, whole lines that
-    still fit are added. `budget` None shows everything.
+    Candidates come in rank order. The first that doesn't fit is cut around the words of the question; half of what is
+    left then is kept for it, the other half goes to whole lines after it, so that one long turn can't take the place
+    of all others, and what they leave is the excerpt's again. Without `gaps` nothing after it is added. `budget` None
+    shows everything.
     """
     if budget is None:
         chosen = list(candidates)
     elif budget <= 0:
         return Fitted((), "", 0, False)
     else:
-        chosen = _choose(candidates, budget, counter, question)
+        chosen = _choose(candidates, budget, counter, question, gaps)
     while True:
         shown = tuple(item.evidence for item in sorted(chosen, key=lambda item: item.order))
         rendered = render(shown)
@@ -85,58 +88,85 @@ def fit(candidates: Sequence[Candidate], budget: int | None, counter: TokenCount
         chosen.pop()  # line costs are summed, the block is counted whole: the worst ranked line pays for a difference
 
 
-def _choose(candidates: Sequence[Candidate], budget: int, counter: TokenCounter, question: str) -> list[Candidate]:
+def _choose(
+    candidates: Sequence[Candidate], budget: int, counter: TokenCounter, question: str, gaps: bool
+) -> list[Candidate]:
+    """What is shown, in rank order."""
     left = budget - counter.count(fence([], label="evidence"))
     chosen: list[Candidate] = []
     headings: set[str] = set()
-    cut = False
-    for place, candidate in enumerate(candidates):
-        heading = _heading(candidate.evidence)
-        extra = 0 if heading in headings else counter.count(heading + "\n")
-        cost = extra + counter.count(f"{_WIDEST_NUMBER}{_line(candidate.evidence)}\n")
-        if cost > left and not cut:
-            follow = place + 1 < len(candidates)
-            cut = True
-            shorter = _cut(candidate.evidence, (left - extra) // (2 if follow else 1), counter, question)
-            if shorter is None:
-                continue
-            candidate = replace(candidate, evidence=shorter)
-            cost = extra + counter.count(f"{_WIDEST_NUMBER}{_line(shorter)}\n")
-        if cost <= left:
-            left -= cost
-            headings.add(heading)
-            chosen.append(candidate)
-        elif left < _SMALLEST_EXCERPT:
-            break
+
+    def take(items: Sequence[Candidate], room: int) -> int:
+        """Choose whole lines while there is room; returns what is left of it."""
+        for item in items:
+            cost = _cost(item.evidence, headings, counter)
+            if cost <= room:
+                room -= cost
+                headings.add(_heading(item.evidence))
+                chosen.append(item)
+            elif room < _SMALLEST_EXCERPT:
+                break
+        return room
+
+    place = 0
+    while place < len(candidates) and (cost := _cost(candidates[place].evidence, headings, counter)) <= left:
+        left -= cost
+        headings.add(_heading(candidates[place].evidence))
+        chosen.append(candidates[place])
+        place += 1
+    if place == len(candidates):
+        return chosen
+    long, rest = candidates[place], candidates[place + 1 :] if gaps else ()
+    kept = left - left // 2
+    left = kept + take(rest, left - kept)
+    shorter = _cut(long.evidence, left, headings, counter, question)
+    if shorter is not None:
+        chosen.insert(place, replace(long, evidence=shorter))
+    else:
+        seen = {id(item) for item in chosen}
+        take([item for item in rest if id(item) not in seen], left)
     return chosen
 
 
-def _cut(item: Evidence, room: int, counter: TokenCounter, question: str) -> Evidence | None:
-    """The line shortened to `room` tokens around the question's words; None when that leaves nothing to read."""
-    empty = replace(item, text="", caption=None, cut=True)
-    room -= counter.count(f"{_WIDEST_NUMBER}{_line(empty, of=len(item.text))}\n")
-    if room < _SMALLEST_EXCERPT:
-        return None
+def _cost(item: Evidence, headings: Collection[str], counter: TokenCounter) -> int:
+    """Tokens of a line with the widest number, and of its heading unless it is there already."""
+    heading = _heading(item)
+    extra = 0 if heading in headings else counter.count(f"{heading}\n")
+    return extra + counter.count(f"{_WIDEST_NUMBER}{_line(item)}\n")
+
+
+def _cut(
+    item: Evidence, left: int, headings: Collection[str], counter: TokenCounter, question: str
+) -> Evidence | None:
+    """The line shortened around the question's words until it costs at most `left`; None when that says nothing."""
     wanted = {term.term for term in query_terms(question) if not term.stop}
     present = {form for token in tokens(item.text) for form in (token.stem, f"={token.surface}")}
-    start, end = excerpt(item.text, wanted & present, max_tokens=room, count=counter.count)
-    if start == end:
-        return None
-    source = item.sources[0] if item.sources else None
-    sources = (Source(source.turn_id, source.start + start, source.start + end),) if source else ()
-    return replace(item, text=item.text[start:end], caption=None, sources=sources, cut=True)
+    room = left - _cost(replace(item, text="", caption=None, cut=True), headings, counter)
+    while room >= _SMALLEST_EXCERPT:
+        start, end = excerpt(item.text, wanted & present, max_tokens=room, count=counter.count)
+        if start == end:
+            return None
+        sources = item.sources
+        if item.kind == "verbatim":  # other kinds have words of their own: their offsets are not the turn's
+            sources = tuple(Source(source.turn_id, source.start + start, source.start + end) for source in sources[:1])
+        shorter = replace(item, text=item.text[start:end], caption=None, sources=sources, cut=True)
+        cost = _cost(shorter, headings, counter)
+        if cost <= left:
+            return shorter
+        room -= cost - left  # a line may count for more than its parts
+    return None
 
 
 def _heading(item: Evidence) -> str:
     return f"# {format_time(item.time)}"
 
 
-def _line(item: Evidence, of: int | None = None) -> str:
+def _line(item: Evidence) -> str:
     """A line without its number."""
     who = f"{item.speaker}: " if item.speaker else ""
     image = f" [image: {item.caption}]" if item.caption else ""
     mark = ""
     if item.cut:
         turn_id = item.sources[0].turn_id if item.sources else "?"
-        mark = f" […cut from turn {turn_id}]" if of is None else f" […cut from turn {turn_id}]…"
+        mark = f" […cut from turn {turn_id}]"
     return quote(safe(f"{who}{item.text}{image}{mark}"))

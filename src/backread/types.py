@@ -260,7 +260,7 @@ class Hits(Sequence[Hit]):
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of model calls: cached ones are inside `input_tokens`, reasoning inside `output_tokens`; unknown is None."""
+    """Tokens of model calls: cached ones count in `input_tokens`, reasoning in `output_tokens`; unknown is None."""
 
     purpose: str
     model: str

@@ -18,18 +18,13 @@ MODULES = sorted(path.relative_to(ROOT).as_posix() for path in PACKAGE.rglob("*.
 
 def _listed(tree: ast.Module) -> list[str] | None:
     for node in tree.body:
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target] if _annotated(node) else []
-        if any(isinstance(target, ast.Name) and target.id == "__all__" for target in targets):
-            assert isinstance(node, ast.Assign | ast.AnnAssign)
-            assert node.value is not None
-            names = ast.literal_eval(node.value)
-            assert isinstance(names, list)
-            return names
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if any(isinstance(target, ast.Name) and target.id == "__all__" for target in targets):
+                names = ast.literal_eval(node.value)
+                assert isinstance(names, list)
+                return names
     return None
-
-
-def _annotated(node: ast.stmt) -> bool:
-    return isinstance(node, ast.AnnAssign)
 
 
 def _defined(tree: ast.Module) -> Iterator[str]:
@@ -70,9 +65,8 @@ def test_no_file_names_the_place_it_was_written_in() -> None:
         listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
     except (OSError, subprocess.CalledProcessError):
         pytest.skip("not a git checkout")
-    forbidden = tuple(
-        f"{before}{name}".encode() for before, name in (("/wo", "rk/"), ("../sha", "red"), ("/ro", "ot/"))
-    )
+    places = (("/wo", "rk/"), ("../sha", "red"), ("/ro", "ot/"))
+    forbidden = tuple(f"{before}{name}".encode() for before, name in places)
     found = [
         name
         for name in listed
@@ -82,9 +76,8 @@ def test_no_file_names_the_place_it_was_written_in() -> None:
 
 
 def test_every_strategy_is_in_the_contract_that_keeps_them_apart() -> None:
-    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
-        "contracts"
-    ]
+    tools = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
+    contracts = tools["importlinter"]["contracts"]
     named = next(item["modules"] for item in contracts if item["type"] == "independence")
     there = sorted(f"backread.strategies.{path.parent.name}" for path in PACKAGE.glob("strategies/*/strategy.py"))
     assert named == there

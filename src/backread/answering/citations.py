@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from backread.store.indexing import passage_text
 from backread.text.analysis import tokens
 from backread.text.excerpts import sentences
 from backread.types import Citation, Evidence, Turn
 
 __all__ = ["Checked", "check", "find_quote"]
 
-_MARK = re.compile(r"\[(\d{1,4}(?:\s*,\s*\d{1,4})*)\]")
-_QUOTES = re.compile(r"^\W*QUOTES\W*$", re.MULTILINE | re.IGNORECASE)
-_QUOTE_LINE = re.compile(r"^\s*\[(\d{1,4})\][\s:.-]*[\"“”«'](.+)[\"“”»']\s*$")
+# [1], [1, 2], [1-3], and the brackets of Chinese and Japanese keyboards.
+_NUMBERS = r"\d{1,4}(?:\s*[,;，、–-]\s*\d{1,4})*"
+_MARK = re.compile(rf"[\[【［]\s*({_NUMBERS})\s*[\]】］]")
+_RANGE = re.compile(r"(\d+)(?:\s*[–-]\s*(\d+))?")
+_WIDEST_RANGE = 20
+
+_QUOTES = re.compile(r"^[^\w\n]*QUOTES(?:[^\w\n]*$|[*_]*:[*_ ]*(?=\[))", re.MULTILINE | re.IGNORECASE)
+_LEAD = re.compile(r"\s*(?:\d+[.)]\s)?[^\w\[【［]*")
+_AROUND = " \t:*_>-–—\"“”„‟«»'‘’「」『』"
+_CUT = re.compile(r"\s*\[…cut from turn [^\]]*\]?")
+
+# Signs that a model writes in another form than the turn it copies from.
+_SIGNS = {sign: signs for signs in ("['’‘ʼ`´]", '["“”„‟«»]', "[-‐‑‒–—]") for sign in signs[1:-1]}
+_SIGNS |= {"…": r"(?:…|\.\.\.)", "\ufffd": "."}  # U+FFFD is what a control character is shown as
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,47 +41,76 @@ class Checked:
 def check(reply: str, evidence: Sequence[Evidence], turns: Mapping[str, Turn]) -> Checked:
     """Check every mark of a reply.
 
-    A mark [n] stands when line n exists and either a quote given for it is found in its turn (white space folded), or,
-    without a quote, a sentence of the turn shares a content word or number with the statement before the mark. The
-    citation points at that span. Marks that don't stand are removed from the text.
+    A mark [n] stands when line n exists and either a quote given for it is found in its turn (see `find_quote`), or,
+    without a quote, a sentence of the turn shares a content word or number with the sentence the mark stands in. The
+    citation points at that span; a line that stands by the caption of its image is cited as a whole. Marks that don't
+    stand are removed from the text, and lists and ranges of marks are written one by one.
 
     Args:
         reply: what the model wrote, with or without a QUOTES part.
         evidence: the lines it was shown, in order.
         turns: the turns behind them by turn id.
     """
-    body, _, tail = _split(reply)
-    quotes: dict[int, list[str]] = {}
-    for line in tail.splitlines():
-        if match := _QUOTE_LINE.match(line):
-            quotes.setdefault(int(match[1]), []).append(match[2])
+    body, tail = _split(reply)
+    quotes = _quotes(tail)
     citations: dict[int, Citation] = {}
     dropped = 0
     pieces: list[str] = []
     at = 0
     for match in _MARK.finditer(body):
+        numbers = _numbers(match[1])
+        if max(numbers) > max(999, len(evidence)):
+            continue  # a year
         pieces.append(body[at : match.start()])
         at = match.end()
-        statement = _statement(body, match.start())
-        for number in dict.fromkeys(int(digits) for digits in match[1].split(",")):
-            found = citations.get(number) or _resolve(number, quotes.get(number, []), statement, evidence, turns)
+        kept = []
+        for number in numbers:
+            found = _resolve(number, quotes.get(number, []), _statement(body, match.start()), evidence, turns)
             if found is None:
                 dropped += 1
-                continue
-            citations[number] = found
-            pieces.append(f"[{number}]")
+            else:
+                citations.setdefault(number, found)
+                kept.append(f"[{number}]")
+        if kept:
+            pieces.extend(kept)
+        elif body[at : at + 1] in ("", *" \t\n.,;:!?)"):
+            pieces.append(pieces.pop().rstrip(" \t"))  # the space before the mark goes with it
     pieces.append(body[at:])
-    text = re.sub(r"[ \t]+([.,;:!?])", r"\1", "".join(pieces)).strip()
-    return Checked(text, tuple(citations[number] for number in sorted(citations)), dropped)
+    return Checked("".join(pieces).strip(), tuple(citations[number] for number in sorted(citations)), dropped)
 
 
-def _split(reply: str) -> tuple[str, str, str]:
+def _split(reply: str) -> tuple[str, str]:
     match = _QUOTES.search(reply)
-    return (reply[: match.start()], match[0], reply[match.end() :]) if match else (reply, "", "")
+    return (reply[: match.start()], reply[match.end() :]) if match else (reply, "")
+
+
+def _quotes(tail: str) -> dict[int, list[str]]:
+    """The quotes given for each number: one a line, behind its mark or marks, in any quotation marks or none."""
+    quotes: dict[int, list[str]] = {}
+    for line in tail.splitlines():
+        numbers: list[int] = []
+        at = 0
+        while (lead := _LEAD.match(line, at)) and (match := _MARK.match(line, lead.end())):
+            numbers.extend(_numbers(match[1]))
+            at = match.end()
+        words = _CUT.sub("", line[at:]).strip(_AROUND)
+        for number in numbers:
+            if words:
+                quotes.setdefault(number, []).append(words)
+    return quotes
+
+
+def _numbers(listed: str) -> list[int]:
+    """The numbers of "1, 2" or "1-3", in order, each once; a range that runs backwards or too far is its two ends."""
+    numbers: list[int] = []
+    for first, last in _RANGE.findall(listed):
+        low, high = int(first), int(last or first)
+        numbers.extend(range(low, high + 1) if 0 <= high - low < _WIDEST_RANGE else (low, high))
+    return list(dict.fromkeys(numbers))
 
 
 def _statement(body: str, end: int) -> str:
-    """The words before a mark, back to the mark or sentence before."""
+    """The sentence a mark stands in, up to the mark, without other marks."""
     before = _MARK.sub(" ", body[:end]).rstrip()
     spans = sentences(before)
     return before[spans[-1][0] : spans[-1][1]] if spans else before
@@ -80,36 +121,67 @@ def _resolve(
 ) -> Citation | None:
     if not 1 <= number <= len(evidence):
         return None
-    for source in evidence[number - 1].sources:
+    line = evidence[number - 1]
+    for source in line.sources:
         turn = turns.get(source.turn_id)
         if turn is None:
             continue
         shown = (source.start, len(turn.text) if source.end is None else source.end)
-        span = next((found for quote in quotes if (found := find_quote(turn.text, quote))), None)
-        if span is None and not quotes:
-            span = _supporting(turn.text, shown, statement)
+        if quotes:
+            span = next((found for quote in quotes if (found := _quoted(line, turn, shown, quote))), None)
+        else:
+            span = _supporting(line, turn, shown, statement)
         if span is not None:
             return Citation(number, turn.turn_id, *span, turn.text[span[0] : span[1]])
     return None
 
 
+def _quoted(line: Evidence, turn: Turn, shown: tuple[int, int], quote: str) -> tuple[int, int] | None:
+    """The span of the turn that a quote of its line stands for."""
+    if quote.casefold().startswith(f"{turn.name.casefold()}:"):
+        quote = quote[len(turn.name) + 1 :]
+    span = find_quote(passage_text(turn.text, turn.caption), quote)
+    if span is not None:  # what reaches into the caption stands for the text before it, or else for the whole line
+        start, end = min(span[0], len(turn.text)), min(span[1], len(turn.text))
+        return (start, end) if start < end else shown
+    return shown if line.kind != "verbatim" and find_quote(line.text, quote) else None
+
+
 def find_quote(text: str, quote: str) -> tuple[int, int] | None:
-    """Where a quote stands in a text: code points, white space folded, case as given first, then folded. None if nowhere."""
-    words = quote.strip().strip("…").split()
-    if not words:
-        return None
-    pattern = r"\s+".join(re.escape(word) for word in words)
-    match = re.search(pattern, text) or re.search(pattern, text, re.IGNORECASE)
-    return match.span() if match else None
+    """Where a quote stands in a text, as whole words; None if nowhere.
+
+    White space is folded, so are the forms of apostrophes, quotation marks, dashes and ellipses; the case as given goes
+    before any other. Where that finds nothing, punctuation at the quote's ends is left off.
+    """
+    for words in _readings(quote):
+        pattern = r"\s+".join("".join(_SIGNS.get(sign, re.escape(sign)) for sign in word) for word in words.split())
+        before = r"(?<![A-Za-z0-9])" if words[0].isascii() and words[0].isalnum() else ""
+        after = r"(?![A-Za-z0-9])" if words[-1].isascii() and words[-1].isalnum() else ""
+        pattern = f"{before}{pattern}{after}"
+        if match := re.search(pattern, text) or re.search(pattern, text, re.IGNORECASE):
+            return match.span()
+    return None
 
 
-def _supporting(text: str, shown: tuple[int, int], statement: str) -> tuple[int, int] | None:
+def _readings(quote: str) -> Iterator[str]:
+    whole = quote.replace("...", "…").strip(" \t\n…")
+    bare = whole.strip(" \t\n….,;:!?")
+    yield from dict.fromkeys(words for words in (whole, bare) if words)
+
+
+def _supporting(line: Evidence, turn: Turn, shown: tuple[int, int], statement: str) -> tuple[int, int] | None:
     """The sentence of the shown span that shares most content words and numbers with a statement."""
-    wanted = {token.stem for token in tokens(statement) if not token.stop}
+    wanted = _content(statement)
     best: tuple[int, tuple[int, int]] | None = None
-    for start, end in sentences(text[shown[0] : shown[1]]):
+    for start, end in sentences(turn.text[shown[0] : shown[1]]):
         span = (shown[0] + start, shown[0] + end)
-        shared = len(wanted & {token.stem for token in tokens(text[span[0] : span[1]]) if not token.stop})
+        shared = len(wanted & _content(turn.text[span[0] : span[1]]))
         if shared and (best is None or shared > best[0]):
             best = (shared, span)
+    if best is None and line.caption and wanted & _content(line.caption):
+        return shown
     return best[1] if best else None
+
+
+def _content(text: str) -> set[str]:
+    return {token.stem for token in tokens(text) if not token.stop}

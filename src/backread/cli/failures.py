@@ -120,7 +120,10 @@ def _told(error: Exception) -> tuple[str, str | None]:
         return getattr(error, "format_message", lambda: str(error))(), hint
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}", "check the path, its permissions and the free disk space"
-    return f"unexpected {type(error).__name__}: {error}", "this is a bug: run again as `backread --debug …` and report it"
+    return (
+        f"unexpected {type(error).__name__}: {error}",
+        "this is a bug: run again as `backread --debug …` and report it",
+    )
 
 
 def _discard_output() -> None:

@@ -12,7 +12,7 @@ from backread.settings import Settings, resolve
 if TYPE_CHECKING:
     from backread.memory import Memory
 
-__all__ = ["open_memory", "parse_budget", "store_settings"]
+__all__ = ["open_memory", "store_settings"]
 
 
 def store_settings(path: Path | None) -> Settings:

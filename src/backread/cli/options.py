@@ -11,7 +11,9 @@ __all__ = ["AsJson", "AsOf", "AskedAt", "Budget", "Question", "StorePath", "Stra
 
 StorePath = Annotated[
     Path | None,
-    typer.Option("--path", "-p", metavar="FILE", help="The store. Default: BACKREAD_PATH, else the user's data folder."),
+    typer.Option(
+        "--path", "-p", metavar="FILE", help="The store. Default: BACKREAD_PATH, else the user's data folder."
+    ),
 ]
 User = Annotated[str, typer.Option("--user", "-u", metavar="ID", help="Whose history.")]
 UserIfAny = Annotated[str | None, typer.Option("--user", "-u", metavar="ID", help="Only this user. Default: everyone.")]
@@ -20,14 +22,17 @@ AsOf = Annotated[
     str | None, typer.Option("--as-of", metavar="TIME", help="The record as it stood then; undated turns are left out.")
 ]
 AskedAt = Annotated[
-    str | None, typer.Option("--asked-at", metavar="TIME", help="When the question is asked; tells the answerer the time.")
+    str | None,
+    typer.Option("--asked-at", metavar="TIME", help="When the question is asked; tells the answerer the time."),
 ]
 Budget = Annotated[
     str | None,
-    typer.Option("--budget", metavar="N|none", help="Tokens of evidence shown at most. Default: BACKREAD_BUDGET, 1000."),
+    typer.Option(
+        "--budget", metavar="N|none", help="Tokens of evidence shown at most. Default: BACKREAD_BUDGET, 1000."
+    ),
 ]
 Strategy = Annotated[
     str | None,
     typer.Option("--strategy", metavar="NAME", help="How memory is made. Default: BACKREAD_STRATEGY, naive_rag."),
 ]
-Question = Annotated[list[str], typer.Argument(metavar="QUESTION...", help="The question; words need no quotes.")]
+Question = Annotated[list[str], typer.Argument(metavar="QUESTION", help="The question; words need no quotes.")]

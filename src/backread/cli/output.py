@@ -122,9 +122,7 @@ def table(*columns: str, right: Sequence[str] = (), fold: Sequence[str] = ()) ->
 
     made = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for name in columns:
-        made.add_column(
-            name, justify="right" if name in right else "left", no_wrap=name not in fold, overflow="fold"
-        )
+        made.add_column(name, justify="right" if name in right else "left", no_wrap=name not in fold, overflow="fold")
     return made
 
 
@@ -141,7 +139,7 @@ def pairs(rows: Iterable[tuple[str, str | Text]]) -> Table:
 
 
 def counted(number: int, noun: str) -> str:
-    """"1 turn", "2 turns", "1,200 turns"."""
+    """A number with its noun: "1 turn", "1,200 turns"."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 

@@ -27,13 +27,24 @@ class Embedder(Protocol):
     """
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """See the class."""
+        ...
+
     @property
-    def fingerprint(self) -> str: ...
+    def fingerprint(self) -> str:
+        """See the class."""
+        ...
+
     @property
-    def dimension(self) -> int: ...
+    def dimension(self) -> int:
+        """See the class."""
+        ...
+
     @property
-    def max_tokens(self) -> int: ...
+    def max_tokens(self) -> int:
+        """See the class."""
+        ...
 
     def count_tokens(self, text: str) -> int:
         """Tokens of `text` by the model's own tokenizer, special tokens not counted."""

@@ -15,6 +15,7 @@ import os
 import shutil
 import tempfile
 import time
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -212,10 +213,9 @@ def _read_verified(folder: Path) -> object:
 
 def _write_verified(folder: Path, seen: object) -> None:
     """Record the check. A folder that can't be written only means that the files are checked again next time."""
+    temporary = folder / f".part-{uuid.uuid4().hex}"
     try:
-        handle, temporary = tempfile.mkstemp(prefix=".part-", dir=folder)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(seen, file, indent=1)
+        temporary.write_text(json.dumps(seen, indent=1), encoding="utf-8")
         os.replace(temporary, folder / VERIFIED)
     except OSError:
         return

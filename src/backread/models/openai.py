@@ -146,7 +146,8 @@ class OpenAIChat:
         if not choices:
             detail = _detail(getattr(completion, "error", None)) or _short(str(completion))
             raise ModelOutputError(f"{self._where()}: the answer has no choices: {detail}")
-        message, finish = choices[0].message, choices[0].finish_reason or "unknown"
+        message = getattr(choices[0], "message", None)
+        finish = str(getattr(choices[0], "finish_reason", None) or "unknown")
         text = getattr(message, "content", None)
         if not isinstance(text, str) or not text.strip():
             refusal = getattr(message, "refusal", None)

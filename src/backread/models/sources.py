@@ -144,8 +144,8 @@ class HubSource:
                 endpoint=endpoint,
                 **options,
             )
-        except (*_NETWORK, RuntimeError) as error:
-            raise ModelRequestError(f"{file.name}: {_reason(error)}") from error
+        except Exception as error:  # those of the hub client's HTTP library, another one in every major version
+            raise ModelRequestError(f"{file.name}: {_reason(error.__cause__ or error)}") from error
 
 
 class WheelSource:
@@ -227,8 +227,8 @@ def _probe(url: str) -> None:
     try:
         with _open(url, CONNECT_SECONDS, method="HEAD"):
             return
-    except urllib.error.HTTPError:
-        return
+    except urllib.error.HTTPError as error:
+        error.close()
     except _NETWORK as error:
         raise ModelRequestError(f"{_reason(error)} ({_without_user(url)})") from error
 
@@ -258,7 +258,10 @@ def _link(page: str, filename: str) -> str:
     with _open(page, CONNECT_SECONDS, accept="application/vnd.pypi.simple.v1+json, text/html;q=0.1") as response:
         body, kind, base = response.read(LARGEST_INDEX_PAGE), response.headers.get_content_type(), response.url
     if kind.endswith("json"):
-        links = {str(item["filename"]): str(item["url"]) for item in json.loads(body)["files"]}
+        try:
+            links = {str(item["filename"]): str(item["url"]) for item in json.loads(body)["files"]}
+        except (TypeError, KeyError) as error:
+            raise ValueError("the answer is not an index page") from error
     else:
         parser = _Links()
         parser.feed(body.decode("utf-8", "replace"))
@@ -326,6 +329,7 @@ def _copy(source: Any, out: BinaryIO, limit: int) -> None:  # noqa: ANN401 -- zi
 
 def _reason(error: BaseException) -> str:
     """One line on what went wrong, with the error's kind when its text says too little."""
-    cause = error.reason if isinstance(error, urllib.error.URLError) and error.reason else error
+    wrapped = isinstance(error, urllib.error.URLError) and not isinstance(error, urllib.error.HTTPError)
+    cause = getattr(error, "reason", error) if wrapped else error
     text = " ".join(str(cause).split())
     return text[:300] if text else type(error).__name__

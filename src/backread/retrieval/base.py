@@ -55,9 +55,14 @@ class Scorer(Protocol):
     """Scores every unit; what fusion and context work on."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """As `Retriever.name`."""
+        ...
+
     @property
-    def config(self) -> Mapping[str, Any]: ...
+    def config(self) -> Mapping[str, Any]:
+        """As `Retriever.config`."""
+        ...
 
     def scores(self, corpus: Corpus, question: str, top_k: int) -> Scored:
         """Scores of all units; those of the `top_k` best are exact, others may be lower than they would be."""

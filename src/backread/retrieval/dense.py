@@ -15,16 +15,23 @@ from numpy.typing import NDArray
 from backread.models.base import Embedder
 from backread.retrieval.base import Scored, ranking
 from backread.store.corpus import Corpus
+from backread.text.analysis import query_terms
 from backread.types import Degradation, Ranking
 
 __all__ = ["DenseRetriever", "cosines"]
 
+_PLACES = 4
+
 
 def cosines(corpus: Corpus, fingerprint: str, query: NDArray[np.float32]) -> Scored:
-    """Cosine of every unit, NaN for units without a vector; says how many those are."""
+    """Cosine of every unit, NaN for units without a vector; says how many those are.
+
+    Rounded to four places: the same text may differ in the seventh by the batch it was embedded in and the row it is
+    read from, and turns that say the same must tie.
+    """
     scores, missing = corpus.vector_scores(fingerprint, query)
     pending = Degradation("dense", "turns without a vector yet were ranked by text only", missing)
-    return Scored(scores, (pending,) if missing else ())
+    return Scored(scores.round(_PLACES), (pending,) if missing else ())
 
 
 class DenseRetriever:
@@ -44,8 +51,8 @@ class DenseRetriever:
         return {"retriever": self.name, "embedder": self._embedder.fingerprint}
 
     def scores(self, corpus: Corpus, question: str, top_k: int) -> Scored:
-        """Cosine of every unit, NaN where there is no vector; a blank question matches nothing."""
-        if not question.strip():
+        """Cosine of every unit, NaN where there is no vector; a question without a term matches nothing."""
+        if not corpus.size or not query_terms(question):
             return Scored(np.zeros(corpus.size, dtype=np.float32))
         query = self._embedder.embed([question], kind="query")[0]
         return cosines(corpus, self._embedder.fingerprint, query)

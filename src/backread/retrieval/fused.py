@@ -15,6 +15,9 @@ from backread.types import Ranking
 __all__ = ["FusedRetriever"]
 
 
+_LOWEST = np.float32(1e-9)
+
+
 class FusedRetriever:
     """Ranks units by the fused scores of two scorers.
 
@@ -22,7 +25,8 @@ class FusedRetriever:
         first, second: what to merge, usually text and vectors.
         method: "rrf" for reciprocal rank fusion, "interpolation" for the mean of min-max normalised scores.
         alpha: share of `first` in the interpolation.
-        k, depth: constants of reciprocal rank fusion.
+        k: constant of reciprocal rank fusion.
+        depth: ranks of each list that count in it, or `top_k` where that is more.
     """
 
     def __init__(
@@ -58,9 +62,11 @@ class FusedRetriever:
         if self._method == "interpolation":
             fused = interpolation(first.scores, second.scores, self._alpha)
         else:
-            fused = reciprocal_rank_fusion([first.scores, second.scores], k=self._k, depth=self._depth)
-        matched = (np.nan_to_num(first.scores) > 0) | (np.nan_to_num(second.scores) > 0)
-        return Scored(np.where(matched, fused, 0).astype(np.float32), first.degraded + second.degraded)
+            fused = reciprocal_rank_fusion([first.scores, second.scores], k=self._k, depth=wanted)
+        matched = (first.scores > 0) | (second.scores > 0)
+        # The lowest of both lists has 0 when normalised, and still is a match.
+        scores = np.where(matched, np.maximum(fused, _LOWEST), np.float32(0))
+        return Scored(scores, first.degraded + second.degraded)
 
     def search(self, corpus: Corpus, question: str, top_k: int) -> Ranking:
         """Units by fused score, best first."""

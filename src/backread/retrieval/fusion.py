@@ -25,8 +25,9 @@ def min_max(scores: Scores) -> Scores:
         return np.zeros_like(scores)
     low, high = float(known.min()), float(known.max())
     if high == low:
-        return np.where(np.isnan(scores), 0, float(high > 0)).astype(np.float32)
-    return np.nan_to_num((scores - low) / (high - low), nan=0.0).astype(np.float32)
+        return np.where(np.isnan(scores), np.float32(0), np.float32(high > 0))
+    scaled: Scores = np.nan_to_num((scores - low) / (high - low), nan=0.0).astype(np.float32)
+    return scaled
 
 
 def interpolation(first: Scores, second: Scores, alpha: float = 0.5) -> Scores:

@@ -6,8 +6,9 @@
 the question without speakers' names (`speaker`) and standardised over the corpus (z-score; Bruch, Gai & Ingber, "An
 Analysis of Fusion Functions for Hybrid Retrieval", TOIS 2023, compare it with min-max). `speaker` is 1 for turns of the
 one speaker the question names, `time` for turns that tell a time when it asks for one, `date` how well a turn fits a
-date it names (`temporal`), `asks` 1 for turns that are questions. How the constants were fitted, on which data, and what
-each term is worth is in `docs/retrieval.md`; they are the same for every question and every history.
+date it names (`temporal`), `asks` 1 for turns that are questions. Rounds and sessions have the date only, and in short
+histories cues count less (`_share`). How the constants were fitted, on which data, and what each term is worth is in
+`docs/retrieval.md`; they are the same for every question and every history.
 """
 
 from __future__ import annotations
@@ -27,11 +28,15 @@ from backread.retrieval.speaker import named_speakers, without_names
 from backread.retrieval.temporal import date_match, tells_time
 from backread.store.corpus import Corpus
 from backread.text.cues import ASKS, asks_when, named_date
-from backread.types import Ranking
+from backread.types import Degradation, Ranking
 
 __all__ = ["HybridRetriever", "HybridWeights"]
 
 _LOWEST = 1e-3
+_FULL_SIZE = 30
+_LEAST_SPREAD = 0.05
+"""Standard deviation of cosines below which they don't tell units apart: two turns always lie one deviation off."""
+
 _ROLES = ("system", "developer", "user", "assistant", "tool", "function", "participant")
 
 
@@ -93,11 +98,11 @@ class HybridRetriever:
         text = corpus.text_scores(terms, k1=self._text.k1, b=self._text.b, kernel=self._kernel(corpus))
         matched = text > 0
         total = _standardised(text)
-        degraded = ()
+        degraded: tuple[Degradation, ...] = ()
         if self._dense is not None:
             dense = self._dense.scores(corpus, words, top_k)
-            matched |= ~np.isnan(dense.scores)
-            total += self._weights.dense * _standardised(dense.scores)
+            matched |= dense.scores > 0
+            total += self._weights.dense * _standardised(dense.scores, least=_LEAST_SPREAD)
             degraded = dense.degraded
         total += self._cues(corpus, question, named)
         if not matched.any():
@@ -111,28 +116,38 @@ class HybridRetriever:
     def _cues(self, corpus: Corpus, question: str, named: Sequence[str]) -> NDArray[np.float32]:
         weights = self._weights
         total = np.zeros(corpus.size, dtype=np.float32)
-        if len(named) == 1:
-            total += weights.speaker * (corpus.speaker == corpus.speakers.index(named[0]))
-        if asks_when(question):
-            total += weights.time * tells_time(corpus.cues)
         date = named_date(question)
         if date is not None:
             total += weights.date * date_match(corpus.said_us, date)
-        if corpus.unit in ("turn", "user_turn"):
+        if corpus.unit in ("turn", "user_turn"):  # of a round or session the corpus knows its first turn's cues only
+            if len(named) == 1:
+                total += weights.speaker * (corpus.speaker == corpus.speakers.index(named[0]))
+            if asks_when(question):
+                total += weights.time * tells_time(corpus.cues)
             total += weights.asks * ((corpus.cues & ASKS) != 0)
-        return total
+        return total * _share(corpus.size)
 
     def search(self, corpus: Corpus, question: str, top_k: int) -> Ranking:
         """Units by score, best first; nothing for a question without a term."""
         return ranking(corpus, self.scores(corpus, question, top_k), top_k)
 
 
-def _standardised(scores: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Z-scores over the units that have a score; NaN becomes the lowest of them, all equal becomes 0."""
+def _share(size: int) -> float:
+    """What cues weigh in a corpus of `size` units: 1 from `_FULL_SIZE` on.
+
+    A word that one unit of n has lifts it n / sqrt(n - 1) standard deviations above the others: 2 for two units, 5.6
+    for thirty. The weights are right for long histories; in a short one they shrink with what a word can do.
+    """
+    n = min(max(size, 2), _FULL_SIZE)
+    return (n / (n - 1) ** 0.5) / (_FULL_SIZE / (_FULL_SIZE - 1) ** 0.5)
+
+
+def _standardised(scores: NDArray[np.float32], least: float = 0.0) -> NDArray[np.float32]:
+    """Z-scores over the units that have a score, by a deviation of at least `least`; NaN becomes the lowest of them."""
     known = ~np.isnan(scores)
     if not known.any():
         return np.zeros_like(scores)
-    deviation = float(scores[known].std())
+    deviation = max(float(scores[known].std()), least)
     if deviation == 0:
         return np.zeros_like(scores)
     out = (scores - float(scores[known].mean())) / deviation

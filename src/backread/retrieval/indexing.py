@@ -1,4 +1,4 @@
-"""Embedding what is pending: vectors follow the text index, in bounded pieces that can stop anywhere and go on later."""
+"""Embedding what is pending: vectors follow the text index in bounded pieces, which can stop anywhere and go on."""
 
 from __future__ import annotations
 

@@ -31,12 +31,12 @@ def date_match(said_us: NDArray[np.int64], date: NamedDate) -> NDArray[np.float3
     if date.year is not None:
         fits &= year == date.year
     if date.day is None:
-        return fits.astype(np.float32)
+        return np.where(fits, np.float32(1), np.float32(0))
     after = of_month - date.day
     near = fits & (after >= 0) & (after <= _DAYS_AFTER)
-    return (_MONTH_SHARE * fits + (1 - _MONTH_SHARE) * near).astype(np.float32)
+    return np.where(near, np.float32(1), np.where(fits, np.float32(_MONTH_SHARE), np.float32(0)))
 
 
 def tells_time(cues: NDArray[np.int8]) -> NDArray[np.float32]:
     """1 for units that have an expression of time, else 0; float32 (n,)."""
-    return ((cues & TELLS_TIME) != 0).astype(np.float32)
+    return np.where((cues & TELLS_TIME) != 0, np.float32(1), np.float32(0))

@@ -109,7 +109,7 @@ class TurnStore(Protocol):
         ...
 
     def vectors(self, user_id: str, corpus: str, fingerprint: str) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """(docs (p,), matrix (p, dimension)) of all stored passages; a doc has one row per passage. Read-only arrays."""
+        """(docs (p,), matrix (p, dimension)) of all passages; a doc has one row per passage. Arrays are read-only."""
         ...
 
     def progress(self, user_id: str, corpus: str, fingerprint: str) -> Progress:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from backread.errors import StoreBusyError, StoreCorruptError, StoreError
-from backread.store.migrations import migrate
+from backread.store.migrations import migrate, refuse_foreign
 
 __all__ = ["ConnectionPool", "mapped_errors"]
 
@@ -31,10 +31,10 @@ def mapped_errors(path: Path) -> Iterator[None]:
                 f"{path}: another process held the write lock for more than {BUSY_TIMEOUT_S:.0f} s",
                 hint="stop the process that writes to this store, or try again",
             ) from error
-        if "malformed" in text:
+        if "malformed" in text or "decode to UTF-8" in text:
             raise _corrupt(path, text) from error
         raise StoreError(f"{path}: {text}", hint="check the path, its permissions and the free disk space") from error
-    except sqlite3.DatabaseError as error:
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
         raise _corrupt(path, str(error)) from error
 
 
@@ -60,18 +60,27 @@ class ConnectionPool:
         with mapped_errors(path):
             _create_private(path)
             connection = self._connect()
-            migrate(connection)
+            try:
+                migrate(connection)
+            except BaseException:
+                connection.close()
+                raise
         self._idle.append(connection)
 
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(
             self.path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False, cached_statements=256
         )
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA secure_delete = ON")
-        connection.execute(f"PRAGMA mmap_size = {_MMAP_BYTES}")
-        connection.execute("PRAGMA temp_store = MEMORY")
-        _write_ahead_log(connection)
+        try:
+            refuse_foreign(connection)  # before anything below can write to the file
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA secure_delete = ON")
+            connection.execute(f"PRAGMA mmap_size = {_MMAP_BYTES}")
+            connection.execute("PRAGMA temp_store = MEMORY")
+            _write_ahead_log(connection)
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
     @contextmanager
@@ -82,7 +91,7 @@ class ConnectionPool:
             try:
                 yield connection
             finally:
-                connection.execute("ROLLBACK")
+                _roll_back(connection)
 
     @contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
@@ -91,17 +100,20 @@ class ConnectionPool:
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
+                connection.execute("COMMIT")
             except BaseException:
-                connection.execute("ROLLBACK")
+                _roll_back(connection)
                 raise
-            connection.execute("COMMIT")
 
-    def empty_log(self) -> None:
-        """Move the write-ahead log into the file and cut it to nothing, so that erased bytes are nowhere left.
+    def scrub(self) -> None:
+        """Leave no byte of erased rows: write the file anew, move the write-ahead log into it and cut that to nothing.
 
-        Readers of another process can hold the log open: then it is emptied as far as it can be, by a later call.
+        `secure_delete` alone isn't enough: when SQLite balances a B-tree it leaves copies of the cells it moved in the
+        unused middle of pages, and a row deleted later is overwritten in its last place only. Costs a rewrite of the
+        file. Readers of another process can hold the log open: then it is emptied as far as it can be, by a later call.
         """
         with self._writing, self._lent() as connection:
+            connection.execute("VACUUM")
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def close(self) -> None:
@@ -133,12 +145,26 @@ class ConnectionPool:
 
 
 def _create_private(path: Path) -> None:
-    """Create the file readable by its owner only: it holds people's conversations."""
+    """Create the file readable by its owner only: it holds people's conversations.
+
+    A file that is there isn't opened: closing it again would drop the locks SQLite holds on it in this process
+    (https://www.sqlite.org/howtocorrupt.html, section 2.2).
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    except FileExistsError:
+        if path.parent.is_dir():
+            return
+        raise StoreError(f"{path}: its folder is a file", hint="choose a path that can be written") from None
     except OSError as error:
         raise StoreError(f"{path}: {error.strerror}", hint="choose a path that can be written") from error
+
+
+def _roll_back(connection: sqlite3.Connection) -> None:
+    """End the transaction; after some errors, such as a full disk, SQLite has ended it already."""
+    if connection.in_transaction:
+        connection.execute("ROLLBACK")
 
 
 def _write_ahead_log(connection: sqlite3.Connection) -> None:

@@ -6,6 +6,7 @@ sums over its turns, its vector score is that of its best passage.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
@@ -100,7 +101,7 @@ class Corpus:
     def text_scores(
         self, weights: Mapping[str, float], *, k1: float = 1.2, b: float = 0.75, kernel: Sequence[float] = ()
     ) -> Scores:
-        """BM25 of every unit for weighted terms, float32 (size,); 0 where no term occurs, always positive where one does.
+        """BM25 of every unit for weighted terms, float32 (size,): 0 where no term occurs, positive where one does.
 
         With a `kernel`, term frequencies and lengths are spread over the neighbours in a session before they saturate
         (counts propagated by proximity as in Lv & Zhai, "Positional Language Models", SIGIR 2009; differs from the
@@ -113,17 +114,20 @@ class Corpus:
         length = self.spread(self.length, kernel) if kernel else self.length
         average = max(float(length.mean()), 1.0)
         terms = list(weights)
-        for term, (units, tf) in zip(terms, self._term_frequencies(terms), strict=True):
-            if not len(units):
-                continue
-            gain = weights[term] * idf(len(units), self.size)
+        found = [
+            (-weights[term] * idf(len(units), self.size), term, units, tf)
+            for term, (units, tf) in zip(terms, self._term_frequencies(terms), strict=True)
+            if len(units)
+        ]
+        # Added up in the order of `top_text`, so that both give the same bits.
+        for loss, _, units, tf in sorted(found, key=operator.itemgetter(0, 1)):
             if kernel:
                 counts = np.zeros(self.size, dtype=np.float32)
                 counts[units] = tf
                 counts = self.spread(counts, kernel)
                 units = np.flatnonzero(counts)
                 tf = counts[units]
-            scores[units] += gain * term_scores(tf, length[units], average, k1=k1, b=b)
+            scores[units] += -loss * term_scores(tf, length[units], average, k1=k1, b=b)
         return scores
 
     def _term_frequencies(self, terms: Sequence[str]) -> Iterable[tuple[NDArray[np.int64], Scores]]:
@@ -224,6 +228,9 @@ class Corpus:
         if self.unit == "session":
             number = {self._layout.session_ids[code]: unit for unit, code in enumerate(self.session.tolist())}
             return [number[unit_id] for unit_id in unit_ids if unit_id in number]
+        if self.unit == "entry":
+            named = {entry_id: unit for unit, entry_id in enumerate(self.unit_ids(range(self.size)))}
+            return [named[unit_id] for unit_id in unit_ids if unit_id in named]
         docs = self._store.docs_of_turns(self.user_id, unit_ids)
         found = np.array([docs[unit_id] for unit_id in unit_ids if unit_id in docs], dtype=np.int64)
         place = np.full(self._layout.size + 1, -1, dtype=np.int64)

@@ -143,21 +143,20 @@ def turn_columns(db: sqlite3.Connection, doc: int) -> tuple[dict[str, Any], byte
 
 def _settle_session(db: sqlite3.Connection, session_pk: int) -> int:
     """Derive a session's order again after some of its turns went; 1 when it is empty and was removed."""
-    said, stored = db.execute(
-        "SELECT min(said_us), min(stored_us) FROM turns WHERE session_pk = ?", (session_pk,)
-    ).fetchone()
-    if stored is None:
+    turns = db.execute(
+        "SELECT doc, said_us, sort_us, stored_us FROM turns WHERE session_pk = ? ORDER BY doc", (session_pk,)
+    ).fetchall()
+    if not turns:
         db.execute("DELETE FROM sessions WHERE session_pk = ?", (session_pk,))
         return 1
+    said = min((turn[1] for turn in turns if turn[1] is not None), default=None)
     last = FIRST
-    for doc, said_us, sort_us in db.execute(
-        "SELECT doc, said_us, sort_us FROM turns WHERE session_pk = ? ORDER BY doc", (session_pk,)
-    ).fetchall():
+    for doc, said_us, sort_us, _ in turns:
         last = last if said_us is None else said_us
         if last != sort_us:
             db.execute("UPDATE turns SET sort_us = ? WHERE doc = ?", (last, doc))
     db.execute(
         "UPDATE sessions SET order_us = ?, dated = ?, last_sort_us = ? WHERE session_pk = ?",
-        (stored if said is None else said, said is not None, last, session_pk),
+        (turns[0][3] if said is None else said, said is not None, last, session_pk),
     )
     return 0

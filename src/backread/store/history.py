@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import get_args
 
 import numpy as np
@@ -14,7 +14,7 @@ from backread.errors import InvalidInputError, NotFoundError
 from backread.store.base import TURNS, TurnStore, entry_corpus
 from backread.store.corpus import Corpus
 from backread.store.layout import UNKNOWN_TIME, Layout
-from backread.store.rows import to_us
+from backread.store.rows import from_us, to_us
 from backread.types import Entry, EntryDraft, Session, Turn, Unit
 
 __all__ = ["HUMAN_ROLES", "History", "Scope"]
@@ -35,6 +35,7 @@ class Scope:
         session_ids: sessions they belong to.
         after, before: `said_at` in [after, before); turns of unknown time are left out.
         as_of: the record as it stood then: `said_at` <= as_of; turns of unknown time are left out.
+        superseded: also turns that were superseded.
     """
 
     roles: Collection[str] | None = None
@@ -43,6 +44,7 @@ class Scope:
     after: datetime | None = None
     before: datetime | None = None
     as_of: datetime | None = None
+    superseded: bool = False
 
     def rows(self, layout: Layout) -> NDArray[np.int64]:
         """Rows of the layout in scope, ascending; superseded turns are left out once their successor is in scope."""
@@ -61,7 +63,7 @@ class Scope:
             keep &= known & (layout.said_us < to_us(_aware(self.before, "before")))
         if self.as_of is not None:
             keep &= known & (layout.said_us <= to_us(_aware(self.as_of, "as_of")))
-        if layout.superseded_by:
+        if layout.superseded_by and not self.superseded:
             old = layout.rows(np.fromiter(layout.superseded_by, dtype=np.int64))
             new = layout.rows(np.fromiter(layout.superseded_by.values(), dtype=np.int64))
             visible = known & (layout.said_us <= to_us(self.as_of)) if self.as_of else np.ones(layout.size, dtype=bool)
@@ -92,10 +94,25 @@ class History:
 
     def _rows(self, scope: Scope) -> tuple[Layout, NDArray[np.int64]]:
         layout = self._store.layout(self.user_id)
-        rows = scope.rows(layout)
-        if self.as_of is not None and scope.as_of != self.as_of:
-            rows = np.intersect1d(rows, Scope(as_of=self.as_of).rows(layout))
-        return layout, rows
+        if self.as_of is not None:
+            # Not by leaving rows out afterwards: a turn replaced later is not yet replaced in this view.
+            given = self.as_of if scope.as_of is None else _aware(scope.as_of, "as_of")
+            scope = replace(scope, as_of=min(self.as_of, given))
+        return layout, scope.rows(layout)
+
+    def _existing(self, layout: Layout) -> NDArray[np.bool_]:
+        """Which rows exist in this view, superseded ones included."""
+        if self.as_of is None:
+            return np.ones(layout.size, dtype=bool)
+        existing: NDArray[np.bool_] = (layout.said_us != UNKNOWN_TIME) & (layout.said_us <= to_us(self.as_of))
+        return existing
+
+    def _made_from_existing(self, entries: Sequence[Entry]) -> list[bool]:
+        """Whether all sources of each entry exist in this view."""
+        layout = self._store.layout(self.user_id)
+        existing = set(layout.docs[self._existing(layout)].tolist())
+        docs = self._store.docs_of_turns(self.user_id, sorted({s.turn_id for entry in entries for s in entry.sources}))
+        return [all(docs.get(source.turn_id) in existing for source in entry.sources) for entry in entries]
 
     def corpus(self, unit: Unit | tuple[str, str] = "turn", scope: Scope | None = None) -> Corpus:
         """What a retriever ranks: units of the record, or the entries of a (strategy, kind).
@@ -108,7 +125,13 @@ class History:
         if isinstance(unit, tuple):
             name = entry_corpus(*unit)
             layout = self._store.layout(self.user_id, name)
-            rows = Scope(as_of=self.as_of).rows(layout)
+            rows = np.arange(layout.size)
+            if self.as_of is not None:
+                entries = self._store.entries_by_doc(self.user_id, layout.docs.tolist())
+                while len(entries) != layout.size:  # some were dropped since
+                    layout = self._store.layout(self.user_id, name)
+                    entries = self._store.entries_by_doc(self.user_id, layout.docs.tolist())
+                rows = np.flatnonzero(self._made_from_existing(entries))
             return Corpus(self._store, self.user_id, name, "entry", layout, rows)
         if unit not in get_args(Unit):
             raise InvalidInputError(f"there is no unit {unit!r}", hint=f"units: {', '.join(get_args(Unit))}")
@@ -124,10 +147,11 @@ class History:
 
     def turns(self, scope: Scope | None = None) -> Iterator[Turn]:
         """Turns in history order, read page by page; superseded ones included when `scope` is None."""
-        if scope is None and self.as_of is None:
-            docs = self._store.layout(self.user_id).docs
+        if scope is None:
+            layout = self._store.layout(self.user_id)
+            docs = layout.docs[self._existing(layout)]
         else:
-            layout, rows = self._rows(scope or Scope())
+            layout, rows = self._rows(scope)
             docs = layout.docs[rows]
         for start in range(0, len(docs), _PAGE):
             yield from self._store.turns_by_doc(self.user_id, docs[start : start + _PAGE].tolist())
@@ -155,23 +179,31 @@ class History:
         return turns
 
     def sessions(self) -> list[Session]:
-        """Sessions in history order; an `as_of` view leaves out those that began later."""
-        as_of = self.as_of
+        """Sessions in history order; an `as_of` view knows of each only the turns that exist in it."""
         sessions = self._store.sessions(self.user_id)
-        if as_of is None:
+        if self.as_of is None:
             return sessions
-        return [session for session in sessions if session.started_at is not None and session.started_at <= as_of]
+        layout = self._store.layout(self.user_id)
+        existing = self._existing(layout)
+        turns = np.bincount(layout.session[existing], minlength=len(layout.session_ids)).tolist()
+        last = np.full(len(layout.session_ids), UNKNOWN_TIME)
+        np.maximum.at(last, layout.session[existing], layout.said_us[existing])
+        seen: list[Session] = []
+        codes = {session_id: code for code, session_id in enumerate(layout.session_ids)}
+        for session in sessions:
+            code = codes.get(session.session_id)
+            if code is not None and turns[code] and session.started_at is not None:
+                offset = session.started_at.utcoffset() or timedelta()
+                ended_at = from_us(int(last[code]), int(offset.total_seconds() // 60))
+                seen.append(replace(session, turns=turns[code], ended_at=ended_at))
+        return seen
 
     def entries(self, strategy: str, kind: str | None = None) -> list[Entry]:
         """A strategy's entries by kind, time and arrival; an `as_of` view hides those with a later source."""
         entries = self._store.entries(self.user_id, strategy, kind)
         if self.as_of is None:
             return entries
-        layout, rows = self._rows(Scope(as_of=self.as_of))
-        seen = set(layout.docs[rows].tolist())
-        names = {source.turn_id for entry in entries for source in entry.sources}
-        docs = self._store.docs_of_turns(self.user_id, sorted(names))
-        return [e for e in entries if all(docs.get(source.turn_id) in seen for source in e.sources)]
+        return [entry for entry, known in zip(entries, self._made_from_existing(entries), strict=True) if known]
 
     def strategy_state(self, strategy: str) -> tuple[int, bytes | None]:
         """(version, state) of a strategy's work, to pass back to `commit`."""

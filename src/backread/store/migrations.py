@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from backread.errors import SchemaTooNewError, StoreCorruptError
 
-__all__ = ["APPLICATION_ID", "MIGRATIONS", "Migration", "meta_sum", "migrate", "migration_sum"]
+__all__ = ["APPLICATION_ID", "MIGRATIONS", "Migration", "meta_sum", "migrate", "migration_sum", "refuse_foreign"]
 
 APPLICATION_ID = 0x42524431  # "BRD1" in the file header, so that another program's database is refused
 
@@ -106,15 +106,8 @@ def migrate(connection: sqlite3.Connection) -> None:
 
     Raises:
         SchemaTooNewError: the file has a migration this version doesn't know. Nothing is changed.
-        StoreCorruptError: the file is a database of another program.
     """
-    application_id = connection.execute("PRAGMA application_id").fetchone()[0]
-    objects = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
-    if application_id != APPLICATION_ID and objects:
-        raise StoreCorruptError(
-            "the file is a SQLite database, but not a backread store", hint="choose another path for the store"
-        )
-    if application_id == APPLICATION_ID and _applied(connection) == len(MIGRATIONS):
+    if _applied(connection) == len(MIGRATIONS):
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
@@ -135,8 +128,28 @@ def migrate(connection: sqlite3.Connection) -> None:
             connection.execute("INSERT INTO meta VALUES ('secret', ?, ?)", (secret, meta_sum("secret", secret)))
         connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
         raise
+
+
+def refuse_foreign(connection: sqlite3.Connection) -> None:
+    """Read the file's header and nothing else.
+
+    Raises:
+        StoreCorruptError: the file is a database of another program.
+    """
+    connection.execute("BEGIN")  # both reads of one moment: another process may be making the store
+    try:
+        application_id = connection.execute("PRAGMA application_id").fetchone()[0]
+        objects = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+    if application_id != APPLICATION_ID and objects:
+        raise StoreCorruptError(
+            "the file is a SQLite database, but not a backread store", hint="choose another path for the store"
+        )
 
 
 def _applied(connection: sqlite3.Connection) -> int:

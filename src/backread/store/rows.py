@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
+from backread.errors import TimeError
 from backread.types import Turn, TurnDraft
 
 __all__ = [
@@ -48,8 +49,15 @@ def dec(data: bytes | None) -> Any:  # noqa: ANN401 - str for a NOT NULL column,
 
 
 def to_us(at: datetime) -> int:
-    """Whole microseconds since 1970 UTC, exact."""
-    return (at - EPOCH) // timedelta(microseconds=1)
+    """Whole microseconds since 1970 UTC, exact.
+
+    Raises:
+        TimeError: in UTC the instant is before year 1 or after year 9999, and could not be read back.
+    """
+    try:
+        return (at.astimezone(UTC) - EPOCH) // timedelta(microseconds=1)
+    except OverflowError as error:
+        raise TimeError(f"{at.isoformat()} is outside the years 1 to 9999 in UTC") from error
 
 
 def from_us(us: int | None, offset_minutes: int | None) -> datetime | None:
@@ -57,7 +65,11 @@ def from_us(us: int | None, offset_minutes: int | None) -> datetime | None:
     if us is None:
         return None
     zone = UTC if not offset_minutes else timezone(timedelta(minutes=offset_minutes))
-    return (EPOCH + timedelta(microseconds=us)).astimezone(zone)
+    at = EPOCH + timedelta(microseconds=us)
+    try:
+        return at.astimezone(zone)
+    except OverflowError:  # at the ends of the calendar an offset rounded to minutes can lead out of it
+        return at
 
 
 def checksum(parts: Iterable[bytes | int | None], size: int = 16) -> bytes:

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from backread.errors import NotFoundError, StoreError
+from backread.errors import NotFoundError, StoreCorruptError, StoreError
 from backread.store import entries as entry_rows
 from backread.store import verify as proof
 from backread.store.base import TURNS, Appended, PendingDoc, Postings, Progress
@@ -66,12 +66,24 @@ class SqliteStore:
         self._pool = ConnectionPool(self.path)
         self._layouts: OrderedDict[tuple[int, str], tuple[int, Layout]] = OrderedDict()
         self._layouts_lock = threading.Lock()
-        with self._pool.write() as db:
-            self._secret: bytes = db.execute("SELECT value FROM meta WHERE name = 'secret'").fetchone()[0]
-            stored = db.execute("SELECT value FROM meta WHERE name = 'analyzer'").fetchone()
-            if stored is None:
+        try:
+            self._secret, self._analyzer = self._settings()
+        except BaseException:
+            self._pool.close()
+            raise
+
+    def _settings(self) -> tuple[bytes, str]:
+        """(secret, analyzer); a fresh file gets this version's analyzer."""
+        with self._pool.read() as db:
+            meta: dict[str, bytes] = dict(db.execute("SELECT name, value FROM meta").fetchall())
+        if "secret" not in meta:
+            raise StoreCorruptError(
+                f"{self.path}: the secret of the text index is missing", hint="restore the file from a backup"
+            )
+        if "analyzer" not in meta:
+            with self._pool.write() as db:
                 _set_meta(db, "analyzer", ANALYZER.encode())
-            self._analyzer = ANALYZER if stored is None else stored[0].decode("utf-8", "replace")
+        return meta["secret"], meta.get("analyzer", ANALYZER.encode()).decode("utf-8", "replace")
 
     # --- writing turns
 
@@ -93,7 +105,7 @@ class SqliteStore:
             if user is None:
                 return DeleteReceipt(user_id, 0, 0, 0, 0, 0, 0)
             receipt = erase(db, self._secret, (user[0], user_id), turn_ids, session_id)
-        self._pool.empty_log()
+        self._pool.scrub()
         return receipt
 
     # --- reading turns
@@ -388,20 +400,19 @@ class SqliteStore:
         faults: list[Fault] = []
         checked: dict[str, int] = {}
         with self._pool.read() as db:
+            db.text_factory = proof.readable
             try:
-                faults.extend(proof.verify_file(db))
-                faults.extend(proof.verify_schema(db))
-                faults.extend(proof.verify_owners(db))
-                rows = db.execute(
-                    "SELECT user_pk, user_id FROM users WHERE ?1 IS NULL OR user_id = ?1", (enc(user_id),)
-                ).fetchall()
+                for check in (proof.verify_file, proof.verify_schema, proof.verify_owners):
+                    faults.extend(proof.guarded("the store", check(db)))
+                rows: list[tuple[int, bytes]] = []
+                faults.extend(proof.guarded("the users", proof.read_users(db, enc(user_id), rows)))
                 for user_pk, name in rows:
                     found, counts = proof.verify_user(db, self._secret, user_pk, name)
                     faults.extend(found)
                     for part, count in counts.items():
                         checked[part] = checked.get(part, 0) + count
-            except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
-                faults.append(Fault("file", "reading", f"could not be read to its end: {error}"))
+            finally:
+                db.text_factory = str
         return VerifyReport(checked, tuple(faults))
 
     def stats(self, user_id: str | None = None) -> Stats:

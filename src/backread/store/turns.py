@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from backread.errors import ConflictError, InvalidInputError, NotFoundError, TurnTooLargeError
+from backread.errors import ConflictError, InvalidInputError, NotFoundError, TimeError, TurnTooLargeError
 from backread.store.base import Appended
 from backread.store.indexing import TermHasher, indexed_text
 from backread.store.layout import UNKNOWN_TIME, Layout
@@ -21,10 +21,10 @@ from backread.text.analysis import index_terms
 from backread.text.cues import turn_cues
 from backread.types import TurnDraft
 
-__all__ = ["MAX_TURN_BYTES", "Prepared", "append", "prepare", "read_layout", "user_row"]
+__all__ = ["MAX_TURN_BYTES", "Prepared", "append", "prepare", "read_layout", "turn_name", "user_row"]
 
 MAX_TURN_BYTES = 8 * 1024 * 1024
-"""Largest text of one turn, UTF-8 bytes. Larger messages are files: keep them elsewhere and add what was said of them."""
+"""Largest text of one turn, UTF-8 bytes. Larger messages are files: keep them elsewhere, add what was said of them."""
 
 _COMPARED = ("role", "text", "speaker", "caption", "attachments", "said_us", "said_offset", "said_text")
 _INSERT = """INSERT INTO turns(user_pk, session_pk, sort_us, said_us, said_offset, stored_us, length, cues, supersedes,
@@ -46,8 +46,11 @@ class Prepared:
 
 
 def prepare(draft: TurnDraft, hasher: TermHasher) -> Prepared:
-    """Analyse a draft; a text over the limit becomes a problem instead."""
-    fields: dict[str, Any] = draft_fields(draft)
+    """Analyse a draft; a text over the limit, or a time no calendar holds, becomes a problem instead."""
+    try:
+        fields: dict[str, Any] = draft_fields(draft)
+    except TimeError as error:
+        return Prepared(draft, {}, {}, 0, error)
     if (size := len(fields["text"])) > MAX_TURN_BYTES:
         problem = TurnTooLargeError(
             f"a message of {size:,} bytes is over the limit of {MAX_TURN_BYTES:,} bytes for one turn",
@@ -104,7 +107,7 @@ class _Batch:
         if known is not None:
             return Appended(known)
         session_pk = self._session(draft.session_id, fields["said_us"])
-        turn_id = _turn_id(self.user_id, fields["external_id"], self.appended)
+        turn_id = turn_name(self.user_id, fields["external_id"], self.appended)
         row = {
             **fields,
             "user_pk": self.user_pk,
@@ -142,7 +145,8 @@ class _Batch:
             return None
         row = self.db.execute(
             f"SELECT t.turn_id, s.session_id, {', '.join('t.' + name for name in _COMPARED)}"
-            " FROM turns t JOIN sessions s USING(session_pk) WHERE t.user_pk = ?1 AND (t.external_id = ?2 OR (t.turn_id = ?3 AND t.external_id IS NULL))",
+            " FROM turns t JOIN sessions s USING(session_pk) WHERE t.user_pk = ?1"
+            " AND (t.external_id = ?2 OR (t.turn_id = ?3 AND t.external_id IS NULL))",  # as an export names it
             (self.user_pk, fields["external_id"], wire_id(draft.external_id)),
         ).fetchone()
         if row is None:
@@ -160,7 +164,8 @@ class _Batch:
 
     def _doc_of(self, turn_id: str) -> int:
         row = self.db.execute(
-            "SELECT doc FROM turns WHERE user_pk = ?1 AND (turn_id = ?2 OR external_id = ?3) ORDER BY turn_id = ?2 DESC",
+            "SELECT doc FROM turns WHERE user_pk = ?1 AND (turn_id = ?2 OR external_id = ?3) "
+            " ORDER BY turn_id = ?2 DESC",
             (self.user_pk, wire_id(turn_id), enc(turn_id)),
         ).fetchone()
         if row is None:
@@ -243,7 +248,7 @@ def wire_id(turn_id: str) -> str:
     return turn_id.encode("utf-8", "replace").decode()
 
 
-def _turn_id(user_id: bytes, external_id: bytes | None, number: int) -> str:
+def turn_name(user_id: bytes, external_id: bytes | None, number: int) -> str:
     """Opaque, and the same when the same calls are made again, so that records of two runs can be compared."""
     name = b"n%d" % number if external_id is None else b"x" + external_id
     digest = hashlib.blake2b(user_id + b"\0" + name, digest_size=10).digest()

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backread.errors import ModelMismatchError
+from backread.store.rows import checksum
 
-__all__ = ["append_vectors", "embedder_pk", "erase_vectors", "read_vectors", "row_sum"]
+__all__ = ["append_vectors", "embedder_pk", "erase_vectors", "read_vectors", "row_sum", "vector_scope"]
 
 _FLOAT = np.dtype("<f4")
 _DOC = np.dtype("<i8")
@@ -46,9 +47,20 @@ def embedder_pk(db: sqlite3.Connection, fingerprint: str, dimension: int | None 
     return pk
 
 
-def row_sum(doc: int, vector: bytes) -> bytes:
-    """Checksum of one row."""
-    return hashlib.blake2b(doc.to_bytes(8, "little") + vector, digest_size=_SUM_BYTES).digest()
+def vector_scope(db: sqlite3.Connection, corpus_pk: int, embedder: int) -> bytes:
+    """What the rows of a corpus and embedder have in common, for `row_sum`; b"" when one of them doesn't exist."""
+    row = db.execute(
+        "SELECT user_id, name, fingerprint FROM corpora JOIN users USING(user_pk), embedders"
+        " WHERE corpus_pk = ? AND embedder_pk = ?",
+        (corpus_pk, embedder),
+    ).fetchone()
+    return b"" if row is None else checksum(row)
+
+
+def row_sum(scope: bytes, doc: int, vector: bytes) -> bytes:
+    """Checksum of one row: whose it is, of which corpus and embedder, which doc, and what."""
+    data = scope + doc.to_bytes(8, "little", signed=True) + vector
+    return hashlib.blake2b(data, digest_size=_SUM_BYTES).digest()
 
 
 def append_vectors(
@@ -57,6 +69,7 @@ def append_vectors(
     """Add rows, filling the newest block before a new one is made."""
     data = np.ascontiguousarray(matrix, dtype=_FLOAT)
     row_bytes = data.shape[1] * _FLOAT.itemsize
+    scope = vector_scope(db, corpus_pk, embedder)
     block_pk, capacity, start = _newest_block(db, corpus_pk, embedder)
     done = 0
     while done < len(docs):
@@ -64,7 +77,7 @@ def append_vectors(
             capacity, start = _next_capacity(capacity, row_bytes), 0
             block_pk = _new_block(db, corpus_pk, embedder, capacity, row_bytes)
         take = min(capacity - start, len(docs) - done)
-        _write(db, block_pk, start, docs[done : done + take], data[done : done + take])
+        _write(db, scope, block_pk, start, docs[done : done + take], data[done : done + take])
         done += take
         start += take
 
@@ -98,9 +111,9 @@ def _new_block(db: sqlite3.Connection, corpus_pk: int, embedder: int, capacity: 
 
 
 def _write(
-    db: sqlite3.Connection, block_pk: int, start: int, docs: NDArray[np.int64], data: NDArray[np.float32]
+    db: sqlite3.Connection, scope: bytes, block_pk: int, start: int, docs: NDArray[np.int64], data: NDArray[np.float32]
 ) -> None:
-    sums = b"".join(row_sum(int(doc), row.tobytes()) for doc, row in zip(docs, data, strict=True))
+    sums = b"".join(row_sum(scope, int(doc), row.tobytes()) for doc, row in zip(docs, data, strict=True))
     for column, size, payload in (
         ("docs", _DOC.itemsize, docs.astype(_DOC).tobytes()),
         ("sums", _SUM_BYTES, sums),

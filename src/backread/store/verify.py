@@ -3,25 +3,52 @@
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from backread.store.base import TURNS, entry_corpus
 from backread.store.entries import entry_sum, link_sum, state_sum
 from backread.store.indexing import TermHasher, indexed_text, passage_text
-from backread.store.migrations import MIGRATIONS, meta_sum, migration_sum
+from backread.store.migrations import MIGRATIONS, meta_sum, migrate, migration_sum
 from backread.store.rows import FIRST, dec, turn_sum
-from backread.store.turns import hash_terms
-from backread.store.vectors import row_sum
+from backread.store.turns import hash_terms, turn_name
+from backread.store.vectors import row_sum, vector_scope
 from backread.text.analysis import index_terms
 from backread.text.cues import turn_cues
 from backread.types import Fault
 
-__all__ = ["verify_file", "verify_owners", "verify_schema", "verify_user"]
+__all__ = ["guarded", "read_users", "readable", "verify_file", "verify_owners", "verify_schema", "verify_user"]
 
 _POSTING = np.dtype([("corpus", "<i8"), ("term", "<i8"), ("doc", "<i8"), ("tf", "<i8")])
+
+# What reading a damaged page can raise: SQLite's own errors, and ours when a value has a type no column allows.
+_DAMAGE = (sqlite3.Error, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+
+
+def guarded(what: str, faults: Iterator[Fault]) -> Iterator[Fault]:
+    """The faults, and one more when damage keeps the check from going on."""
+    try:
+        yield from faults
+    except _DAMAGE as error:
+        yield Fault("file", what, f"could not be read to its end: {error}")
+
+
+def readable(data: bytes) -> str:
+    """TEXT of a row, also when it isn't UTF-8 any more; its checksum then tells."""
+    return data.decode("utf-8", "backslashreplace")
+
+
+def _shown(data: bytes) -> str:
+    """A name that was given by a caller, also when it isn't UTF-8 any more."""
+    try:
+        return str(dec(data))
+    except (UnicodeDecodeError, AttributeError):
+        return repr(data)
 
 
 def verify_file(db: sqlite3.Connection) -> Iterator[Fault]:
@@ -32,7 +59,7 @@ def verify_file(db: sqlite3.Connection) -> Iterator[Fault]:
 
 
 def verify_schema(db: sqlite3.Connection) -> Iterator[Fault]:
-    """Migrations as this version knows them, and the store's own settings."""
+    """Tables and migrations as this version knows them, the store's own settings, and its embedders."""
     known = {migration.number: migration for migration in MIGRATIONS}
     seen = set()
     for number, name, sha256, applied_us, stored in db.execute("SELECT * FROM migrations"):
@@ -44,29 +71,55 @@ def verify_schema(db: sqlite3.Connection) -> Iterator[Fault]:
             yield Fault("migration", str(number), "the row does not match its checksum")
     for number in known.keys() - seen:
         yield Fault("migration", str(number), "is missing")
-    for name, value, stored in db.execute("SELECT name, value, sum FROM meta"):
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as fresh:
+        migrate(fresh)
+        wanted = _schema(fresh)
+    for name in sorted(x for x, _ in wanted ^ _schema(db)):
+        yield Fault("schema", name, "differs from the table or index that the migrations make")
+    settings = db.execute("SELECT name, value, sum FROM meta").fetchall()
+    for name, value, stored in settings:
         if stored != meta_sum(name, value):
             yield Fault("meta", name, "the row does not match its checksum")
+    for name in {"secret", "analyzer"} - {row[0] for row in settings}:
+        yield Fault("meta", name, "is missing")
+    embedders, active = db.execute("SELECT count(*), coalesce(sum(active), 0) FROM embedders").fetchone()
+    if active != min(1, embedders):
+        yield Fault("embedder", f"{embedders} rows", "not exactly one of them is active")
+
+
+def _schema(db: sqlite3.Connection) -> set[tuple[str, str | None]]:
+    return set(db.execute("SELECT name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_stat%'"))
 
 
 def verify_owners(db: sqlite3.Connection) -> Iterator[Fault]:
     """Rows that belong to nobody, which no user's check would meet."""
-    owned = {
-        "turns": "user_pk NOT IN (SELECT user_pk FROM users)",
-        "sessions": "user_pk NOT IN (SELECT user_pk FROM users)",
-        "entries": "user_pk NOT IN (SELECT user_pk FROM users)",
-        "corpora": "user_pk NOT IN (SELECT user_pk FROM users)",
-        "strategy_states": "user_pk NOT IN (SELECT user_pk FROM users)",
-        "postings": "corpus_pk NOT IN (SELECT corpus_pk FROM corpora)",
-        "vector_blocks": "corpus_pk NOT IN (SELECT corpus_pk FROM corpora)"
-        " OR embedder_pk NOT IN (SELECT embedder_pk FROM embedders)",
-        "vector_progress": "corpus_pk NOT IN (SELECT corpus_pk FROM corpora)",
-        "links": "entry_doc NOT IN (SELECT doc FROM entries)",
-    }
-    for table, orphan in owned.items():
+    nobody = "user_pk NOT IN (SELECT user_pk FROM users)"
+    no_corpus = "corpus_pk NOT IN (SELECT corpus_pk FROM corpora)"
+    no_embedder = "embedder_pk NOT IN (SELECT embedder_pk FROM embedders)"
+    owned = (
+        ("turn", "turns", nobody),
+        ("session", "sessions", nobody),
+        ("entry", "entries", nobody),
+        ("corpus", "corpora", nobody),
+        ("state", "strategy_states", nobody),
+        ("rebuild", "rebuilds", nobody),
+        ("posting", "postings", no_corpus),
+        ("vector", "vector_blocks", f"{no_corpus} OR {no_embedder}"),
+        ("progress", "vector_progress", f"{no_corpus} OR {no_embedder}"),
+        ("link", "links", "entry_doc NOT IN (SELECT doc FROM entries)"),
+    )
+    for kind, table, orphan in owned:
         count = db.execute(f"SELECT count(*) FROM {table} WHERE {orphan}").fetchone()[0]
         if count:
-            yield Fault(table.rstrip("s"), f"{count} rows", "belong to nothing that exists")
+            yield Fault(kind, f"{count} rows", "belong to nothing that exists")
+
+
+def read_users(db: sqlite3.Connection, user_id: bytes | None, into: list[tuple[int, bytes]]) -> Iterator[Fault]:
+    """Collect (user_pk, user_id) of one user or of everyone, as far as they can be read."""
+    into.extend(
+        db.execute("SELECT user_pk, user_id FROM users WHERE ?1 IS NULL OR user_id = ?1", (user_id,)).fetchall()
+    )
+    yield from ()
 
 
 class _UserCheck:
@@ -74,15 +127,30 @@ class _UserCheck:
 
     def __init__(self, db: sqlite3.Connection, secret: bytes, user_pk: int, user_id: bytes) -> None:
         self.db, self.secret, self.user_pk, self.user_id = db, secret, user_pk, user_id
-        self.who = repr(dec(user_id))
-        self.corpora: dict[int, str] = {
-            pk: dec(name)
-            for pk, name in db.execute("SELECT corpus_pk, name FROM corpora WHERE user_pk = ?", (user_pk,)).fetchall()
-        }
+        self.who = repr(_shown(user_id))
+        self.corpora: dict[int, str] = {}
         self.expected: list[tuple[int, int, int, int]] = []
-        self.docs: dict[int, set[int]] = {pk: set() for pk in self.corpora}
-        self.embeddable: dict[int, set[int]] = {pk: set() for pk in self.corpora}
+        self.docs: dict[int, set[int]] = {}
+        self.embeddable: dict[int, set[int]] = {}
         self.counts: dict[str, int] = {}
+        self.unnamed: set[str] = set()  # ids of turns that were numbered, because they came without an id
+        # By session: earliest said_us, stored_us of the first turn, sort_us of the last one.
+        self.session_facts: dict[int, tuple[int | None, int, int]] = {}
+
+    def user(self) -> Iterator[Fault]:
+        for pk, name in self.db.execute("SELECT corpus_pk, name FROM corpora WHERE user_pk = ?", (self.user_pk,)):
+            self.corpora[pk] = _shown(name)
+        (appended,) = self.db.execute("SELECT appended FROM users WHERE user_pk = ?", (self.user_pk,)).fetchone()
+        yield from self.turns()
+        # The next turn without an id is named by this number; were it too low, the name would be taken.
+        for number in range(appended):
+            if not self.unnamed:
+                break
+            self.unnamed.discard(turn_name(self.user_id, None, number))
+        if self.unnamed or appended < self.counts.get("turns", 0):
+            yield Fault("user", self.who, "has more turns than were ever appended")
+        if self.counts.get("turns") and TURNS not in self.corpora.values():
+            yield Fault("corpus", f"{TURNS} of user {self.who}", "is missing")
 
     def turns(self) -> Iterator[Fault]:
         cursor = self.db.execute(
@@ -92,15 +160,18 @@ class _UserCheck:
             (self.user_pk,),
         )
         names = [column[0] for column in cursor.description]
-        corpus = next((pk for pk, name in self.corpora.items() if name == "turn"), 0)
-        hasher = TermHasher(self.secret, self.user_id, "turn")
-        session, last = None, FIRST
+        corpus = next((pk for pk, name in self.corpora.items() if name == TURNS), 0)
+        hasher = TermHasher(self.secret, self.user_id, TURNS)
+        session, last = 0, FIRST
         for values in cursor:
             row = dict(zip(names, values, strict=True))
             self.counts["turns"] = self.counts.get("turns", 0) + 1
             if row["session_pk"] != session:
                 session, last = row["session_pk"], FIRST
             last = last if row["said_us"] is None else row["said_us"]
+            said, stored, _ = self.session_facts.get(session, (None, row["stored_us"], last))
+            earliest = min((at for at in (said, row["said_us"]) if at is not None), default=None)
+            self.session_facts[session] = (earliest, stored, last)
             yield from self._turn(row, last, corpus, hasher)
 
     def _turn(self, row: dict[str, Any], sort_us: int, corpus: int, hasher: TermHasher) -> Iterator[Fault]:
@@ -112,6 +183,8 @@ class _UserCheck:
             yield Fault("turn", name, "supersedes a turn that does not exist")
         if row["sum"] != turn_sum(self.user_id, row["session_id"], row, row["supersedes_id"]):
             yield Fault("turn", name, "the turn does not match its checksum")
+        elif row["external_id"] is None:
+            self.unnamed.add(row["turn_id"])
         try:
             parts = [dec(row[part]) for part in ("speaker", "text", "caption")]
         except UnicodeDecodeError as error:
@@ -130,25 +203,30 @@ class _UserCheck:
 
     def sessions(self) -> Iterator[Fault]:
         rows = self.db.execute(
-            "SELECT s.session_id, s.order_us, s.dated, min(t.said_us), min(t.stored_us) FROM sessions s"
-            " LEFT JOIN turns t USING(session_pk) WHERE s.user_pk = ? GROUP BY session_pk",
+            "SELECT session_pk, session_id, order_us, dated, last_sort_us FROM sessions WHERE user_pk = ?",
             (self.user_pk,),
         )
-        for session_id, order_us, dated, said, stored in rows:
+        for session_pk, session_id, order_us, dated, last_sort_us in rows:
             self.counts["sessions"] = self.counts.get("sessions", 0) + 1
-            name = f"{session_id!r} of user {self.who}"
-            if stored is None:
+            name = f"{_shown(session_id)!r} of user {self.who}"
+            facts = self.session_facts.get(session_pk)
+            if facts is None:
                 yield Fault("session", name, "has no turns")
-            elif (order_us, dated) != (stored if said is None else said, said is not None):
+                continue
+            said, stored, last = facts
+            if (order_us, dated, last_sort_us) != (stored if said is None else said, said is not None, last):
                 yield Fault("session", name, "its place in the history differs from what its turns say")
 
     def entries(self) -> Iterator[Fault]:
+        versions: dict[bytes, int] = dict(
+            self.db.execute("SELECT strategy, version FROM strategy_states WHERE user_pk = ?", (self.user_pk,))
+        )
         cursor = self.db.execute("SELECT * FROM entries WHERE user_pk = ?", (self.user_pk,))
         names = [column[0] for column in cursor.description]
         for values in cursor.fetchall():
             row = dict(zip(names, values, strict=True))
             self.counts["entries"] = self.counts.get("entries", 0) + 1
-            name = f"{dec(row['strategy'])}/{dec(row['entry_id'])} of user {self.who}"
+            name = f"{_shown(row['strategy'])}/{_shown(row['entry_id'])} of user {self.who}"
             yield from self._links(row, name)
             if row["sum"] != entry_sum(self.user_id, row):
                 yield Fault("entry", name, "the entry does not match its checksum")
@@ -159,6 +237,10 @@ class _UserCheck:
                 continue
             if row["length"] != length:
                 yield Fault("entry", name, "its length differs from what its text says")
+            if self.corpora.get(row["corpus_pk"]) != entry_corpus(_shown(row["strategy"]), _shown(row["kind"])):
+                yield Fault("entry", name, "is not in the corpus of its strategy and kind")
+            if row["version"] > versions.get(row["strategy"], 0):
+                yield Fault("entry", name, "is of a later version than its strategy has reached")
             hasher = TermHasher(self.secret, self.user_id, self.corpora.get(row["corpus_pk"], ""))
             self._expect(row["corpus_pk"], row["doc"], hash_terms(terms, hasher), dec(row["index_text"]))
 
@@ -182,7 +264,16 @@ class _UserCheck:
         )
         for strategy, version, state, stored in rows:
             if stored != state_sum(self.user_id, strategy, version, state):
-                yield Fault("state", f"{dec(strategy)} of user {self.who}", "the row does not match its checksum")
+                yield Fault("state", f"{_shown(strategy)} of user {self.who}", "the row does not match its checksum")
+        rows = self.db.execute(
+            "SELECT strategy, turn_doc FROM rebuilds r WHERE user_pk = ?1 AND"
+            " (turn_doc NOT IN (SELECT doc FROM turns WHERE user_pk = ?1)"
+            " OR strategy NOT IN (SELECT strategy FROM strategy_states WHERE user_pk = ?1))",
+            (self.user_pk,),
+        )
+        for strategy, doc in rows:
+            name = f"turn {doc} for {_shown(strategy)} of user {self.who}"
+            yield Fault("rebuild", name, "names a turn or a strategy that does not exist")
 
     def postings(self) -> Iterator[Fault]:
         expected = np.array(self.expected, dtype=_POSTING)
@@ -208,42 +299,56 @@ class _UserCheck:
                 "SELECT p.* FROM vector_progress p JOIN corpora USING(corpus_pk) WHERE user_pk = ?", (self.user_pk,)
             ).fetchall()
         }
-        covered: dict[tuple[int, int], set[int]] = {key: set() for key in progress}
+        held: dict[tuple[int, int], Counter[int]] = {key: Counter() for key in progress}
         blocks = self.db.execute(
-            "SELECT block_pk, corpus_pk, embedder_pk, docs, sums, data FROM vector_blocks"
+            "SELECT block_pk, corpus_pk, embedder_pk, capacity, dimension, docs, sums, data FROM vector_blocks"
+            " LEFT JOIN embedders USING(embedder_pk)"
             " WHERE corpus_pk IN (SELECT corpus_pk FROM corpora WHERE user_pk = ?)",
             (self.user_pk,),
         )
-        for block_pk, corpus, embedder, docs, sums, data in blocks:
-            yield from self._block(block_pk, corpus, docs, sums, data)
-            covered.setdefault((corpus, embedder), set()).update(np.frombuffer(docs, dtype="<i8").tolist())
-        for (corpus, embedder), held in covered.items():
-            yield from self._coverage(corpus, held - {0}, progress.get((corpus, embedder), (0, 0)))
+        for block_pk, corpus, embedder, capacity, dimension, docs, sums, data in blocks:
+            name = f"block {block_pk} of user {self.who}"
+            if [len(docs), len(sums), len(data)] != [8 * capacity, 8 * capacity, 4 * capacity * (dimension or 0)]:
+                yield Fault("vector", name, "its size is not that of its rows")
+                continue
+            scope = vector_scope(self.db, corpus, embedder)
+            yield from self._block(name, corpus, scope, docs, sums, data)
+            held.setdefault((corpus, embedder), Counter()).update(np.frombuffer(docs, dtype="<i8").tolist())
+        for (corpus, embedder), docs_held in held.items():
+            yield from self._coverage(corpus, docs_held, progress.get((corpus, embedder), (0, 0)))
 
-    def _block(self, block_pk: int, corpus: int, docs: bytes, sums: bytes, data: bytes) -> Iterator[Fault]:
+    def _block(self, block: str, corpus: int, scope: bytes, docs: bytes, sums: bytes, data: bytes) -> Iterator[Fault]:
         ids: NDArray[np.int64] = np.frombuffer(docs, dtype="<i8")
         size = len(data) // max(1, len(ids))
         for row, doc in enumerate(ids.tolist()):
-            name = f"row {row} of block {block_pk} of user {self.who}"
+            name = f"row {row} of {block}"
             vector, stored = data[row * size : (row + 1) * size], sums[row * 8 : (row + 1) * 8]
             if doc == 0:
                 if any(vector) or any(stored):
                     yield Fault("vector", name, "a free row is not empty")
                 continue
             self.counts["vectors"] = self.counts.get("vectors", 0) + 1
-            if stored != row_sum(doc, vector):
+            if stored != row_sum(scope, doc, vector):
                 yield Fault("vector", name, "the vector does not match its checksum")
             if doc not in self.docs.get(corpus, ()):
                 yield Fault("vector", name, "belongs to a turn or entry that does not exist")
 
-    def _coverage(self, corpus: int, held: set[int], reached: tuple[int, int]) -> Iterator[Fault]:
+    def _coverage(self, corpus: int, held: Counter[int], reached: tuple[int, int]) -> Iterator[Fault]:
+        doc, part = reached
         name = f"{self.corpora.get(corpus, '?')} of user {self.who}"
-        beyond = [doc for doc in held if doc > reached[0] or (doc == reached[0] and not reached[1])]
+        beyond = sum(1 for other in held if other > doc)
         if beyond:
-            yield Fault("vector", name, f"{len(beyond)} vectors are beyond the recorded progress")
-        due = {doc for doc in self.embeddable.get(corpus, ()) if doc < reached[0]}
-        if due - held:
-            yield Fault("vector", name, f"{len(due - held)} vectors are missing below the recorded progress")
+            yield Fault("progress", name, f"units with vectors beyond it: {beyond}")
+        if held[doc] != part and doc in self.docs.get(corpus, ()):
+            yield Fault("progress", name, f"the unit it stands at has {held[doc]} vectors, not {part}")
+        due = {other for other in self.embeddable.get(corpus, ()) if other < doc} - held.keys()
+        if due:
+            yield Fault("progress", name, f"units without vectors below it: {len(due)}")
+        table = "turns" if self.corpora.get(corpus) == TURNS else "entries"
+        last = self.db.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,)).fetchone()
+        newest = last[0] if last else 0
+        if doc < 0 or part < 0 or doc > newest + 1 or (part and doc > newest):
+            yield Fault("progress", name, "is a place that was never reached")
 
 
 def verify_user(
@@ -251,9 +356,6 @@ def verify_user(
 ) -> tuple[list[Fault], dict[str, int]]:
     """All faults of one user, and what was checked."""
     check = _UserCheck(db, secret, user_pk, user_id)
-    faults = [
-        fault
-        for part in (check.turns, check.sessions, check.entries, check.states, check.postings, check.vectors)
-        for fault in part()
-    ]
+    parts = (check.user, check.sessions, check.entries, check.states, check.postings, check.vectors)
+    faults = [fault for part in parts for fault in guarded(f"{part.__name__} of user {check.who}", part())]
     return faults, check.counts

@@ -1,10 +1,11 @@
-"""Turns as evidence, and recalls from what fitted: what every strategy over raw turns shares."""
+"""Turns as evidence: what every strategy over raw turns shares."""
 
 from __future__ import annotations
 
-from backread.types import Evidence, Source, Turn
+from backread.store.history import History
+from backread.types import Degradation, Evidence, Source, Turn
 
-__all__ = ["verbatim"]
+__all__ = ["undated", "verbatim"]
 
 
 def verbatim(turn: Turn, rank: int) -> Evidence:
@@ -19,3 +20,9 @@ def verbatim(turn: Turn, rank: int) -> Evidence:
         session_id=turn.session_id,
         caption=turn.caption,
     )
+
+
+def undated(history: History) -> tuple[Degradation, ...]:
+    """What an `as_of` view leaves out because its time is unknown; empty for the whole record."""
+    count = 0 if history.as_of is None else history.undated()
+    return (Degradation("as_of", "turns of unknown time are left out", count),) if count else ()

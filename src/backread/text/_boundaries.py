@@ -17,7 +17,7 @@ def _is_regional(char: str) -> bool:
 
 
 def _breaks(text: str, at: int) -> bool:
-    """True when a cut at `at` breaks no cluster: marks, joiners, selectors, skin tones, tags, flags, Hangul jamo, CRLF."""
+    """True when a cut at `at` parts no cluster (marks, joiners, selectors, skin tones, tags, flags, jamo, CR LF)."""
     if at <= 0 or at >= len(text):
         return True
     before, char = text[at - 1], text[at]
@@ -37,6 +37,20 @@ def _breaks(text: str, at: int) -> bool:
     return True
 
 
+def _spaceless(char: str) -> bool:
+    """True for characters that stand next to each other without spaces: East and South-East Asian ones, emoji."""
+    return (
+        (char >= "\u2e80" and not "\uac00" <= char <= "\ud7a3")
+        or "\u0e00" <= char <= "\u109f"
+        or ("\u1780" <= char <= "\u17ff")
+    )
+
+
+def _between(text: str, at: int) -> bool:
+    """True when a place with spaceless writing on a side may serve as a word boundary."""
+    return (_spaceless(text[at - 1]) or _spaceless(text[at])) and _breaks(text, at)
+
+
 def cut_before(text: str, at: int, low: int) -> int:
     """The last place in (low, at] where a cut breaks no cluster; `at` itself when there is none near."""
     for place in range(at, max(low, at - _LONGEST_CLUSTER), -1):
@@ -50,7 +64,7 @@ def word_start(text: str, at: int, high: int) -> int:
     if at <= 0 or at >= len(text):
         return max(0, min(at, len(text)))
     for place in range(at, min(high, at + _LONGEST_WORD) + 1):
-        if text[place - 1].isspace() and not text[place : place + 1].isspace():
+        if place >= len(text) or (text[place - 1].isspace() and not text[place].isspace()) or _between(text, place):
             return place
     for place in range(at, min(high, at + _LONGEST_CLUSTER) + 1):
         if _breaks(text, place):
@@ -63,6 +77,6 @@ def word_end(text: str, at: int, low: int) -> int:
     if at >= len(text):
         return len(text)
     for place in range(at, max(low, at - _LONGEST_WORD) - 1, -1):
-        if place > 0 and text[place].isspace() and not text[place - 1].isspace():
+        if place > 0 and ((text[place].isspace() and not text[place - 1].isspace()) or _between(text, place)):
             return place
     return cut_before(text, at, low)

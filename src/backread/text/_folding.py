@@ -20,7 +20,9 @@ _KEPT = frozenset("\u2120\u2122")
 # and the Arabic tatweel and vowel signs (tashkeel), the Hebrew points (niqqud) and cantillation.
 _DROPPED = (
     "\u00ad\u034f\u200c\u200d\u2060\ufeff\u0640\u0670\ufe0e\ufe0f"
-    + "".join(map(chr, (*range(0x0610, 0x061B), *range(0x064B, 0x0660), *range(0x06D6, 0x06DD), *range(0x06DF, 0x06E5))))
+    + "".join(
+        map(chr, (*range(0x0610, 0x061B), *range(0x064B, 0x0660), *range(0x06D6, 0x06DD), *range(0x06DF, 0x06E5)))
+    )
     + "".join(map(chr, (0x06E7, 0x06E8, *range(0x06EA, 0x06EE))))
     + "".join(map(chr, (*range(0x0591, 0x05BE), 0x05BF, 0x05C1, 0x05C2, 0x05C4, 0x05C5, 0x05C7)))
 )
@@ -153,7 +155,7 @@ def stem_word(surface: str) -> str:
 
 
 class _Stemmer(Protocol):
-    def stemWord(self, word: str) -> str: ...  # noqa: N802 - Snowball's own name
+    def stemWord(self, word: str) -> str: ...  # Snowball's own name
 
 
 @cache

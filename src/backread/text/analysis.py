@@ -10,12 +10,12 @@ A mark can't be typed: "=" is never part of a stem. Nothing in a query is syntax
 
 Rules. Text is taken in NFKC, case and accents are folded (see `fold_word`); offsets always refer to the text as given.
 Words of a list of English function words are flagged as stop words and keep their form. Possessive 's and contracted
-verbs after names fall ("Baker's", "Mina'll"), other apostrophes split ("l'école"). Han, kana, Hangul, Thai, Lao, Khmer and
-Myanmar runs give every overlapping pair of characters, and every single character besides: single characters let
+verbs after names fall ("Baker's", "Mina'll"), other apostrophes split ("l'école"). Han, kana, Hangul, Thai, Lao, Khmer
+and Myanmar runs give every overlapping pair of characters, and every single character besides: single characters let
 one-character words be found, weigh less in a query (kind "surface") and don't count into the length. Grouped digits are
 one number ("5,000" is `5000`). camelCase gives its parts, the whole word's stem and the whole as a compound. Emoji are
-terms: the stem has no skin tone and no gender sign, the surface has. Currency signs and punctuation are not terms. Terms end after
-`MAX_TERM` characters; a longer run goes on as further tokens.
+terms: the stem has no skin tone and no gender sign, the surface has. Currency signs and punctuation are not. A term
+ends after `MAX_TERM` characters; a longer run goes on as further tokens.
 """
 
 from __future__ import annotations
@@ -23,16 +23,26 @@ from __future__ import annotations
 import operator
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Literal, NamedTuple
 
 from backread.text._folding import fold_word, marks_class, normalise, stem_word, symbols_class
 from backread.text._stopwords import STOP_WORDS
 
-__all__ = ["ANALYZER", "MAX_TERM", "STOP_WORDS", "QueryTerm", "Token", "index_terms", "query_terms", "tokens"]
+__all__ = [
+    "ANALYZER",
+    "MAX_TERM",
+    "STOP_WORDS",
+    "QueryTerm",
+    "Token",
+    "find_terms",
+    "index_terms",
+    "query_terms",
+    "tokens",
+]
 
 ANALYZER = "backread-1"
 """Names these rules in the file that holds terms made by them; any change to the terms changes it."""
@@ -64,7 +74,7 @@ _SELECTORS = {0xFE0E: None, 0xFE0F: None}
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token of a text: `surface` folded, `stem`, the half-open code-point span in the text as given, stop word or not."""
+    """A token: folded `surface`, `stem`, half-open code-point span in the text as given, whether it is a stop word."""
 
     surface: str
     stem: str
@@ -129,9 +139,7 @@ def _patterns() -> _Patterns:
         rf"|(?P<run>[{_SPACELESS}][{_SPACELESS}{marks}{_IGNORED}]*+)"
         rf"|(?P<symbol>{flag}|{glyph}(?:\u200d{glyph}){{0,7}}+)"
     )
-    return _Patterns(
-        re.compile(chunk), re.compile(word), re.compile(rf"[{_SPACELESS}][{marks}{_IGNORED}]{{0,8}}+")
-    )
+    return _Patterns(re.compile(chunk), re.compile(word), re.compile(rf"[{_SPACELESS}][{marks}{_IGNORED}]{{0,8}}+"))
 
 
 def tokens(text: str) -> Iterator[Token]:
@@ -174,6 +182,48 @@ def index_terms(text: str) -> tuple[dict[str, int], int]:
         for compound in analysed.compounds:
             terms["=" + compound] += times
     return dict(terms), length
+
+
+def find_terms(text: str, terms: Collection[str]) -> Iterator[tuple[int, int, str]]:
+    """Where `terms` occur in `text`: (start, end, term), spans as of `tokens`, in order of the tokens. Lazy.
+
+    `terms` are terms of `query_terms`; a compound has the span of the whole identifier. Exactly the terms that
+    `index_terms(text)` would hold are found.
+    """
+    wanted = frozenset(terms)
+    normal, offsets = normalise(text)
+    for match in _patterns().chunk.finditer(normal):
+        run = match.group()
+        if match.lastgroup == "run" and run.isalnum():
+            found = _find_in_run(run, wanted)
+        else:
+            chunk = _word_chunk(run) if match.lastgroup == "word" else _Chunk(tuple(_pieces(match)))
+            found = [(start, end, term) for start, end, term in _chunk_terms(chunk, len(run)) if term in wanted]
+        for start, end, term in found:
+            a, b = match.start() + start, match.start() + end
+            yield (*(offsets.span(a, b) if offsets else (a, b)), term)
+
+
+def _find_in_run(run: str, wanted: frozenset[str]) -> list[tuple[int, int, str]]:
+    """Pairs and singles of a run without marks."""
+    found: list[tuple[int, int, str]] = []
+    for at in range(len(run)):
+        if run[at : at + 2] in wanted and at + 1 < len(run):
+            found.append((at, at + 2, run[at : at + 2]))
+        if run[at] in wanted:
+            found.append((at, at + 1, run[at]))
+    return found
+
+
+def _chunk_terms(chunk: _Chunk, size: int) -> Iterator[tuple[int, int, str]]:
+    for compound in chunk.compounds:
+        yield 0, size, "=" + compound
+    for whole in chunk.wholes:
+        yield 0, size, whole
+    for piece in chunk.pieces:
+        yield piece.start, piece.end, piece.stem
+        if piece.surface != piece.stem:
+            yield piece.start, piece.end, "=" + piece.surface
 
 
 def query_terms(text: str) -> tuple[QueryTerm, ...]:
@@ -251,7 +301,7 @@ def _word(raw: str, start: int, pieces: list[_Piece], compounds: list[str], whol
         if len(cuts) > 2 and "," not in name:
             compounds.append(surface)
             wholes.append(_stem(surface))
-            for a, b in zip(cuts, cuts[1:], strict=False):
+            for a, b in pairwise(cuts):
                 _plain(name[a:b], start + a, pieces)
             return surface
     _append(surface, start, start + len(raw), pieces)
@@ -281,6 +331,12 @@ def _symbol_chunk(raw: str) -> _Chunk:
 
 def _run_pieces(run: str) -> Iterator[_Piece]:
     """Pairs and singles of a spaceless run, in order of start, pair first."""
+    if run.isalnum():  # no marks or joiners: every character is a unit
+        for at in range(len(run) - 1):
+            yield _Piece(run[at : at + 2], run[at : at + 2], at, at + 2, False)
+            yield _Piece(run[at], run[at], at, at + 1, False, True)
+        yield _Piece(run[-1], run[-1], len(run) - 1, len(run), False, len(run) > 1)
+        return
     before: tuple[str, int, int] | None = None
     pairs = 0
     for match in _patterns().unit.finditer(run):

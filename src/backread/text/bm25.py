@@ -3,9 +3,9 @@
 The score of a document is the sum over query terms t of `idf(df_t, n) * term_scores(tf_td, dl_d, avgdl)` (their section
 3.4.3, equation 3.15, without the factor for repeated query terms).
 
-Differs from the paper in the idf: theirs, ln((n - df + .5) / (df + .5)), is zero for a term in half of the documents and
-negative beyond, so in a store of two turns the word that only one of them has would weigh nothing. Ours has +1 inside the
-logarithm, as Lucene does, and is positive for every term.
+Differs from the paper in the idf: theirs (Okapi's), ln((n - df + .5) / (df + .5)), is zero for a term in half of the
+documents and negative beyond, so in a store of two turns the word that only one of them has would weigh nothing. Ours
+has +1 inside the logarithm, as Lucene does, and is positive for every term.
 """
 
 from __future__ import annotations
@@ -33,9 +33,7 @@ def idf(df: ArrayLike, n: int) -> NDArray[np.float64]:
     return weights
 
 
-def term_scores(
-    tf: ArrayLike, dl: ArrayLike, avgdl: float, k1: float = 1.2, b: float = 0.75
-) -> NDArray[np.float64]:
+def term_scores(tf: ArrayLike, dl: ArrayLike, avgdl: float, k1: float = 1.2, b: float = 0.75) -> NDArray[np.float64]:
     """What one term adds per document before its idf: tf (k1 + 1) / (tf + k1 (1 - b + b dl / avgdl)).
 
     Float64 in the broadcast shape of `tf` and `dl`; 0 where tf is 0, below k1 + 1 everywhere, finite for every input.

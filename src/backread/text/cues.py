@@ -1,4 +1,4 @@
-"""Cues for retrieval that a reader sees at a glance: is a turn a question, does it speak of a time, which date is asked for.
+"""Cues for retrieval: is a turn a question, does it speak of a time, does a question ask for one or name a date.
 
 English only; texts of other languages simply have no cue, except that a question mark is one everywhere.
 """
@@ -76,4 +76,6 @@ def named_date(question: str) -> NamedDate | None:
     year = _YEAR.search(question)
     day = _DAY.search(question)
     number = int(day[1]) if day else 0
-    return NamedDate(_MONTHS.index(match[0].lower()) + 1, int(year[1]) if year else None, number if 1 <= number <= 31 else None)
+    return NamedDate(
+        _MONTHS.index(match[0].lower()) + 1, int(year[1]) if year else None, number if 1 <= number <= 31 else None
+    )

@@ -7,32 +7,36 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from typing import NamedTuple
 
-from backread.text._boundaries import cut_before, word_end, word_start
-from backread.text.analysis import tokens
+from backread.text._boundaries import word_end, word_start
+from backread.text.analysis import find_terms
 
 __all__ = ["excerpt", "sentences"]
 
-# A full stop only ends a sentence before white space (so not in "3.5" or "example.com"); an ideographic one always does.
+# A full stop only ends a sentence before white space (so not in "3.5" or "a.com"); an ideographic one always does.
 _END = re.compile(r"[.!?…]+[\"'”’»)\]]*(?=\s)|[。！？｡]+[」』”’）)\]]*|\n")
 _BLANK = re.compile(r"\s*")
 _LAST_WORD = re.compile(r"(?:\w\.)*\w+\Z")
-_ABBREVIATIONS = frozenset(
-    "dr mr mrs ms prof st vs etc e.g i.e cf jr sr no nr vol fig approx dept inc ltd co corp mt ave blvd gen col sgt capt rev "
-    "hon gov sen rep jan feb mar apr jun jul aug sep sept oct nov dec z.b d.h bzw usw ca bspw sra srta".split()
-)
+_ABBREVIATED = """
+    dr mr mrs ms prof st vs etc e.g i.e cf jr sr no nr vol fig approx dept inc ltd co corp mt ave blvd gen col sgt capt
+    rev hon gov sen rep jan feb mar apr jun jul aug sep sept oct nov dec z.b d.h bzw usw ca bspw sra srta
+"""
+_ABBREVIATIONS = frozenset(_ABBREVIATED.split())
+
+
+_Fits = Callable[[int, int], bool]
 
 
 class _Match(NamedTuple):
     start: int
     end: int
-    keys: tuple[str, ...]
+    term: str
 
 
 def sentences(text: str) -> list[tuple[int, int]]:
     """Spans of the sentences of `text` in order, white space around them left out; none is blank.
 
-    A sentence ends at ".", "!", "?" or "…" (with closing quotes) before white space, at 。！？ and at every line end; not
-    after an abbreviation such as "Dr." or "e.g.", nor after an initial.
+    A sentence ends at ".", "!", "?" or "…" (with closing quotes) before white space, at 。！？ and at every line end;
+    not after an abbreviation such as "Dr." or "e.g.", nor after an initial.
     """
     spans: list[tuple[int, int]] = []
     start = 0
@@ -61,16 +65,14 @@ def _append_stripped(text: str, start: int, end: int, spans: list[tuple[int, int
         spans.append((first, first + len(text[first:end].rstrip())))
 
 
-def excerpt(
-    text: str, terms: Collection[str], *, max_tokens: int, count: Callable[[str], int]
-) -> tuple[int, int]:
+def excerpt(text: str, terms: Collection[str], *, max_tokens: int, count: Callable[[str], int]) -> tuple[int, int]:
     """The half-open span of `text`, at most `max_tokens` long by `count`, that holds the most of the distinct `terms`.
 
-    `terms` are terms of analysis: stems, "=" surfaces, "=" compounds (which add nothing: their parts are found). Of equal
-    spans the first wins; room that is left is filled, first back to the start of the sentence, then forwards, then
-    backwards. The span starts and ends at word boundaries where there are any near, and never inside a grapheme cluster.
-    Where no term occurs it is the start of the text. (0, 0) for a blank text or when nothing fits. `count` is called some
-    dozens of times, on short texts apart from the first two calls.
+    `terms` are terms as of `query_terms`: stems, "=" surfaces and compounds. Of equal spans the first wins; room that is
+    left is filled, first back to the start of the sentence, then forwards, then backwards. The span starts and ends at word boundaries where there are any near, and never inside a grapheme
+    cluster. Where no term occurs it is the start of the text. (0, 0) for a blank text or when nothing fits.
+
+    `count` is called some dozens of times, apart from the first call on stretches not much longer than the budget.
     """
     first, last = _stripped(text)
     if first >= last or max_tokens < 1:
@@ -78,23 +80,12 @@ def excerpt(
     total = count(text[first:last])
     if total <= max_tokens:
         return (first, last)
-    fits = _Fits(text, max_tokens, count)
-    core = _best_core(text, terms, fits, room=max_tokens * (last - first) // max(1, total))
-    if core is None:
-        return _widen(text, (first, first), first, last, fits)
-    return _widen(text, core, first, last, fits)
 
+    def fits(start: int, end: int) -> bool:
+        return count(text[start:end]) <= max_tokens
 
-class _Fits:
-    """Whether a span is within the budget."""
-
-    def __init__(self, text: str, max_tokens: int, count: Callable[[str], int]) -> None:
-        self._text, self._max, self._count = text, max_tokens, count
-
-    def __call__(self, start: int, end: int) -> bool:
-        # No token is shorter than a quarter of a character, so most hopeless spans need no count... but merges can be
-        # long: there is no bound the other way, and a count is what decides.
-        return self._count(self._text[start:end]) <= self._max
+    core = _best_core(text, terms, fits, room=max_tokens * (last - first) // total)
+    return _widen(text, core or (first, first), first, last, fits)
 
 
 def _stripped(text: str) -> tuple[int, int]:
@@ -102,13 +93,8 @@ def _stripped(text: str) -> tuple[int, int]:
 
 
 def _best_core(text: str, terms: Collection[str], fits: _Fits, *, room: int) -> tuple[int, int] | None:
-    """From the first to the last match of the best window; None when nothing matches or not even one match fits."""
-    wanted = frozenset(terms)
-    matches = [
-        _Match(token.start, token.end, keys)
-        for token in tokens(text)
-        if (keys := tuple(key for key in {token.stem, "=" + token.surface} if key in wanted))
-    ]
+    """The best window from its first to its last match, or where it starts if no match fits; None without a match."""
+    matches = [_Match(*found) for found in find_terms(text, terms)]
     if not matches:
         return None
     # Characters per token differ along a text: `room` is a guess, made smaller until the window it finds fits.
@@ -117,21 +103,22 @@ def _best_core(text: str, terms: Collection[str], fits: _Fits, *, room: int) -> 
         if fits(*core):
             return core
         room = room * 2 // 3
-    return None
+    start = _densest(matches, 1)[0]
+    return (start, start)
 
 
 def _densest(matches: list[_Match], room: int) -> tuple[int, int]:
-    """The span over the most distinct keys that is at most `room` characters long, or one match."""
+    """The span over the most distinct terms that is at most `room` characters long, or one match."""
     inside: Counter[str] = Counter()
     best, most = (matches[0].start, matches[0].end), 0
     left = 0
     for match in matches:
-        inside.update(match.keys)
+        inside[match.term] += 1
         while matches[left] is not match and match.end - matches[left].start > room:
-            for key in matches[left].keys:
-                inside[key] -= 1
-                if not inside[key]:
-                    del inside[key]
+            term = matches[left].term
+            inside[term] -= 1
+            if not inside[term]:
+                del inside[term]
             left += 1
         if len(inside) > most:
             best, most = (matches[left].start, match.end), len(inside)
@@ -142,10 +129,7 @@ def _widen(text: str, core: tuple[int, int], first: int, last: int, fits: _Fits)
     """Fill the room around `core` within [first, last): sentence start, then forwards, then backwards."""
     start, end = core
     sentence = _sentence_start(text, start, first)
-    if fits(sentence, end):
-        start = sentence
-    else:
-        start = _grow_left(text, start, end, sentence, fits)
+    start = sentence if fits(sentence, end) else _grow_left(text, start, end, sentence, fits)
     end = _grow_right(text, start, end, last, fits)
     if end == last and start > first:
         start = _grow_left(text, start, end, first, fits)
@@ -172,34 +156,29 @@ def _sentence_start(text: str, at: int, first: int) -> int:
 
 def _grow_right(text: str, start: int, end: int, last: int, fits: _Fits) -> int:
     """The furthest word end up to `last` with which the span still fits."""
-    step = 64
-    good, bad = end, last + 1
-    while good < last and good + step < bad:
-        if fits(start, min(last, good + step)):
-            good = min(last, good + step)
-            step *= 2
-        else:
-            bad = good + step
-            step = (bad - good) // 2 or 1
-            if bad - good <= 1:
-                break
-    if good < last and bad > last and fits(start, last):
-        return last
-    return good if good in (end, last) else max(end, word_end(text, good, end))
+    place = end + _furthest(last - end, lambda more: fits(start, end + more))
+    return place if place in (end, last) else max(end, word_end(text, place, end))
 
 
 def _grow_left(text: str, start: int, end: int, first: int, fits: _Fits) -> int:
     """The furthest word start down to `first` with which the span still fits."""
-    good, bad = start, first - 1
-    step = 64
-    while good > first and good - step > bad:
-        place = max(first, good - step)
-        if fits(place, end):
-            good = place
-            step *= 2
+    place = start - _furthest(start - first, lambda more: fits(start - more, end))
+    return place if place in (start, first) else min(start, word_start(text, place, start))
+
+
+def _furthest(limit: int, fits: Callable[[int], bool]) -> int:
+    """The largest number up to `limit` that fits, 0 if none; a logarithm of calls by doubling, then halving."""
+    good, step = 0, 64
+    while good < limit:
+        reach = min(limit, good + step)
+        if not fits(reach):
+            break
+        good, step = reach, step * 2
+    bad = min(limit, good + step) if good < limit else good + 1
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        if fits(middle):
+            good = middle
         else:
-            bad = place
-            step = (good - bad) // 2 or 1
-            if good - bad <= 1:
-                break
-    return good if good in (start, first) else min(start, word_start(text, good, start))
+            bad = middle
+    return good

@@ -61,14 +61,14 @@ _SPOKEN = re.compile(
 def parse_time(value: str | int | float | datetime | None, *, zone: tzinfo = UTC) -> SaidAt | None:
     """The instant that `value` names; None for None.
 
-    Accepts aware and naive datetimes; numbers as seconds since 1970 UTC, or as milliseconds from 1e11 on (so milliseconds
-    before March 1973 can't be given); strings of such a number with nine digits or more; ISO 8601 with "T", "t" or a
-    space, "Z" or "z", or the day alone; `2023/05/30 (Tue) 23:40`; `12:09 am on 13 September, 2023`, both also without
-    the time. A day alone is its midnight. A string of eight digits is a date (20230530); a shorter one is refused.
+    Accepts aware and naive datetimes; numbers as seconds since 1970 UTC, or as milliseconds from 1e11 on (so
+    milliseconds before March 1973 can't be given); strings of such a number with nine digits or more; ISO 8601 with
+    "T", "t" or a space, "Z" or "z", or the day alone; `2023/05/30 (Tue) 23:40`; `12:09 am on 13 September, 2023`, both
+    also without the time. A day alone is its midnight. A string of eight digits is a date; a shorter number is refused.
 
     A time without a zone is taken in `zone`. Where that local time happened twice, the first is meant unless the
-    datetime's `fold` says otherwise; where it never happened, the clock is read as if it had not yet gone forward. Both are
-    noted in `warning`.
+    datetime's `fold` says otherwise; where it never happened, the clock is read as if it had not yet gone forward. Both
+    are noted in `warning`.
 
     Raises:
         TimeError: for anything else, naming the value: unreadable words, "", dates that don't exist, bool, NaN,

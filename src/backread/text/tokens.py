@@ -21,7 +21,9 @@ class TokenCounter(Protocol):
     """Counts tokens of a text. `name` goes into records: two counts compare only under one name."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Which tokens these are, "tiktoken:o200k_base" or "estimate-1"."""
+        ...
 
     def count(self, text: str) -> int:
         """Tokens of `text`; 0 for "". Takes any text, lone surrogates included."""
@@ -32,18 +34,19 @@ _ENCODING = "o200k_base"
 _RANKS_URL = f"https://openaipublic.blob.core.windows.net/encodings/{_ENCODING}.tiktoken"
 _RANKS_SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
 
-# All costs below are in thousandths of a token, so that sums are exact; measured on o200k_base and set on the high side.
+# All costs below are in thousandths of a token, so that sums are exact; measured on o200k_base, set on the high side.
 # A Latin word by its length, from index 1 on: in a line that reads as English, in any other line, and in a line with
 # letters of Latin Extended (Polish, Turkish, Czech, Vietnamese …), where `_EXTENDED` is for the words that have one.
 _ENGLISH = (0, 1000, 1000, 1000, 1000, 1080, 1100, 1130, 1160, 1190, 1250, 1260, 1320, 1400, 1450, 1500)
 _OTHER = (0, 1000, 1050, 1090, 1170, 1260, 1380, 1490, 1680, 1860, 2200, 2300, 2600, 2700, 3000, 3300)
 _BESIDE_EXTENDED = tuple(cost * 13 // 10 if size > 4 else cost for size, cost in enumerate(_OTHER))
 _EXTENDED = (0, 1060, 1200, 1300, 1500, 1900, 2350, 2700, 2950, 3300, 3400, 3700, 4000, 4400, 4500, 4900)
-_ENGLISH_WORDS = frozenset(
-    "the and of you that is are for with this have your my it was be can what not about would from they but how we our will "
-    "an just like some there their at on if or as me to in i i'm it's a he she his her so do has had were been when which "
-    "all more one out up get know think going really good here import return def class function self".split()
-)
+_COMMON = """
+    the and of you that is are for with this have your my it was be can what not about would from they but how we
+    our will an just like some there their at on if or as me to in i i'm it's a he she his her so do has had were been
+    when which all more one out up get know think going really good here import return def class function self
+"""
+_ENGLISH_WORDS = frozenset(_COMMON.split())
 # Per run of letters: a fixed part and a part per character, by script.
 _SCRIPTS = {
     "cyrillic": (680, 235),
@@ -77,7 +80,8 @@ _TOKEN = re.compile(
     | (?P<han>[\u4e00-\u9fff]+)
     | (?P<kana>[\u3041-\u30ff]+)
     | (?P<hangul>[\uac00-\ud7a3\u3131-\u318e]+)
-    | (?P<sign>[\u00a1-\u00bf\u2000-\u200c\u2010-\u2bff\u3000-\u303f\uff00-\uffef]|[\ufe0e\ufe0f\u200d\U0001f3fb-\U0001f3ff])
+    | (?P<sign>[\u00a1-\u00bf\u2000-\u200c\u2010-\u2bff\u3000-\u303f\uff00-\uffef]
+              |[\ufe0e\ufe0f\u200d\U0001f3fb-\U0001f3ff])
     | (?P<emoji>[\U0001f000-\U0001faff])
     | (?P<other>[^\s\x00-\x7f]+)
     | (?P<control>[\x00-\x08\x0e-\x1f\x7f])
@@ -92,7 +96,13 @@ _WORD = re.compile(r"[A-Za-z]+(?:'[a-z]+)?")
 class EstimateCounter:
     """An estimate of o200k_base tokens from character classes alone: no download, no data.
 
-    MARGINS
+    Measured against o200k_base on 8 MB of text (totals, estimate over exact count): English chat +7 %, English answers
+    with Markdown +4 %, German +4 to +5 %, Spanish +8 to +10 %, French +10 %, Italian +1 %, Polish +2 %, Turkish +12 %,
+    Russian +12 to +21 %, Ukrainian -3 %, Chinese chat +11 %, Japanese 0 to +14 %, Korean -2 to +11 %, Arabic +10 %,
+    Hindi +14 to +17 %, Thai +17 %, Python +13 %, JavaScript +14 %, C +17 %, JSON +4 %, lines full of emoji +12 %.
+    A single English message lies between -3 and +12 % (5th and 95th percentile, from 30 tokens on), German between -5
+    and +15 %, Chinese between -3 and +26 %. Too low for: traditional Chinese (-7 to 0 %), and text that is no language,
+    such as base64 or random letters (up to -40 %). Other tokenizers differ from o200k_base by more than that.
     """
 
     @property
@@ -103,16 +113,13 @@ class EstimateCounter:
     def count(self, text: str) -> int:
         """Tokens of `text`, rounded up; 0 for "".
 
-        Never more for lines together than for them apart: count(a + "\\n" + b) <= count(a + "\\n") + count(b).
+        Never more for lines together than for them apart: count(a + nl + b) <= count(a + nl) + count(b).
         """
         return -(-sum(_line_cost(line) for line in _LINE.findall(text)) // 1000)
 
 
 def _line_cost(line: str) -> int:
-    if _EXTENDED_LETTER.search(line):
-        table = _BESIDE_EXTENDED
-    else:
-        table = _ENGLISH if _reads_english(line) else _OTHER
+    table = _latin_table(line)
     total = 0
     for match in _TOKEN.finditer(line):
         kind = match.lastgroup or ""
@@ -125,6 +132,12 @@ def _line_cost(line: str) -> int:
         else:
             total += _piece_cost(kind, match.group(), size)
     return total
+
+
+def _latin_table(line: str) -> tuple[int, ...]:
+    if _EXTENDED_LETTER.search(line):
+        return _BESIDE_EXTENDED
+    return _ENGLISH if _reads_english(line) else _OTHER
 
 
 def _word_cost(word: str, size: int, table: tuple[int, ...]) -> int:
@@ -191,7 +204,7 @@ class TiktokenCounter:
 
 
 def default_counter() -> TokenCounter:
-    """tiktoken when it is installed and its ranks are cached already, else the estimate. Never downloads."""
+    """Exact counts when tiktoken is installed and its ranks are cached already, else the estimate; no download."""
     if importlib.util.find_spec("tiktoken") is not None and _ranks_cached():
         return TiktokenCounter()
     return EstimateCounter()

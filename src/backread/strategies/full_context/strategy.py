@@ -9,7 +9,7 @@ from typing import Any
 from backread.rendering import Candidate, fit
 from backread.store.history import History, Scope
 from backread.strategies.base import Context
-from backread.strategies.evidence import verbatim
+from backread.strategies.evidence import undated, verbatim
 from backread.types import BuildReport, Degradation, Recall
 
 __all__ = ["FullContext"]
@@ -43,7 +43,7 @@ class FullContext:
         turns = list(history.turns(Scope()))
         newest = list(enumerate(turns))[::-1]
         candidates = [Candidate(verbatim(turn, rank), (place,)) for rank, (place, turn) in enumerate(newest)]
-        fitted = fit(candidates, budget, ctx.counter, question)
+        fitted = fit(candidates, budget, ctx.counter, question, gaps=False)
         left_out = len(turns) - len(fitted.evidence)
         reason = "the history is longer than the budget: the oldest turns are left out"
         return Recall(
@@ -55,7 +55,7 @@ class FullContext:
             counter=ctx.counter.name,
             considered=tuple(turn.turn_id for turn in turns),
             overflow=fitted.overflow,
-            degraded=(Degradation("budget", reason, left_out),) if left_out else (),
+            degraded=((Degradation("budget", reason, left_out),) if left_out else ()) + undated(history),
             config=self.config,
             asked_at=asked_at,
         )

@@ -1,4 +1,4 @@
-"""Naive RAG: rank units of the record, show the best that fit in the order they were said. `PAPER.md` says what differs."""
+"""Naive RAG: rank units of the record, show the best that fit in the order they were said. See `PAPER.md`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from backread.rendering import Candidate, fit
 from backread.retrieval.base import Retriever
 from backread.store.history import History
 from backread.strategies.base import Context
-from backread.strategies.evidence import verbatim
-from backread.types import BuildReport, Degradation, Recall, Step, Turn, Unit
+from backread.strategies.evidence import undated, verbatim
+from backread.types import BuildReport, Recall, Step, Turn, Unit
 
 __all__ = ["NaiveRag"]
 
@@ -65,8 +65,6 @@ class NaiveRag:
         step = Step("retrieve", {"unit": self._unit, "found": len(units)}, time.monotonic() - started)
         if ctx.on_step is not None:
             ctx.on_step(step)
-        undated = history.undated() if history.as_of is not None else 0
-        hidden = Degradation("as_of", "turns of unknown time are left out", undated)
         return Recall(
             question=question,
             strategy=self.name,
@@ -78,7 +76,7 @@ class NaiveRag:
             considered=tuple(turn.turn_id for _, _, turn in turns),
             overflow=fitted.overflow,
             steps=(step,),
-            degraded=ranking.degraded + ((hidden,) if undated else ()),
+            degraded=ranking.degraded + undated(history),
             config=self.config,
             asked_at=asked_at,
         )

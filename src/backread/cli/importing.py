@@ -1,0 +1,147 @@
+"""`backread import`: a file of another program, or of a benchmark, into the store."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+from zoneinfo import ZoneInfo
+
+import typer
+
+from backread.cli.failures import ExitCode
+from backread.cli.loading import Embedded, Loaded, embed, load
+from backread.cli.opening import open_memory, store_settings
+from backread.cli.options import AsJson, StorePath
+from backread.cli.output import counted, emit, note, pairs, plain, shown, tell
+from backread.cli.progress import spinner
+from backread.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from backread.importers import Imported, ImportReport
+
+__all__ = ["Format", "import_file"]
+
+_EXAMPLES = 3
+
+
+class Format(StrEnum):
+    """The importers, as choices."""
+
+    JSONL = "jsonl"
+    LOCOMO = "locomo"
+    LONGMEMEVAL = "longmemeval"
+
+
+def import_file(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="What to import.")],
+    format_: Annotated[
+        Format | None, typer.Option("--format", "-f", help="The file's format. Default: jsonl for *.jsonl.")
+    ] = None,
+    user: Annotated[
+        str | None, typer.Option("--user", "-u", metavar="ID", help="Whose history, where the file doesn't say.")
+    ] = None,
+    zone: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Time zone of times without one, as Europe/Paris. Default: UTC.")
+    ] = None,
+    no_vectors: Annotated[
+        bool, typer.Option("--no-vectors", help="Don't embed now; `backread reindex` does it later.")
+    ] = False,
+    path: StorePath = None,
+    as_json: AsJson = False,
+) -> None:
+    """Import a file of conversations.
+
+    Importing the same file twice stores nothing new, so an import that was
+    stopped is finished by running it again. Text is searchable as soon as it is
+    stored; vectors follow and may be stopped with Ctrl-C. Questions and gold
+    answers of benchmarks are counted, never stored.
+
+      backread import chats.jsonl --user ann
+      backread import locomo10.json --format locomo --path locomo.db
+    """
+    started = time.monotonic()
+    imported = _read(file, format_ or _guess(file), user, _zone(zone, path))
+    with open_memory(path, create=True, embedder=not no_vectors) as memory:
+        loaded = load(memory, imported)
+        users = list(dict.fromkeys(session.user_id for session in imported.sessions)) if loaded.finished else []
+        vectors = None if no_vectors or not loaded.finished else embed(memory, users)
+    seconds = time.monotonic() - started
+    if as_json:
+        emit(_json(imported.report, loaded, vectors, seconds))
+    else:
+        _print(imported.report, loaded, vectors, seconds)
+    if not loaded.finished:
+        sessions = f"{loaded.sessions:,} of {counted(len(imported.sessions), 'session')}"
+        note(f"stopped after {sessions}; the same command goes on from there")
+        raise typer.Exit(ExitCode.INTERRUPTED)
+    if vectors is not None and vectors.interrupted:
+        raise typer.Exit(ExitCode.INTERRUPTED)
+    if loaded.rejected and not loaded.stored and not loaded.known:
+        raise typer.Exit(ExitCode.INPUT)
+
+
+def _guess(file: Path) -> Format:
+    if file.suffix.lower() in (".jsonl", ".ndjson"):
+        return Format.JSONL
+    raise InvalidInputError(f"the format of {file} is not clear", hint=f"say it: --format {'|'.join(Format)}")
+
+
+def _zone(name: str | None, path: Path | None) -> ZoneInfo:
+    settings = store_settings(path)
+    return (settings if name is None else replace(settings, zone=name)).zone_info
+
+
+def _read(file: Path, format_: Format, user: str | None, zone: ZoneInfo) -> Imported:
+    from backread.importers import importer
+
+    with spinner(f"reading {file.name}"):
+        return importer(format_.value)(file, zone=zone, user_id=user)
+
+
+def _json(report: ImportReport, loaded: Loaded, vectors: Embedded | None, seconds: float) -> dict[str, Any]:
+    told: dict[str, Any] = plain(report)
+    told["kinds"] = dict(report.kinds)
+    told |= plain(loaded)
+    told["sessions"], told["sessions_stored"] = report.sessions, loaded.sessions
+    told["vectors"] = plain(vectors)
+    told["seconds"] = round(seconds, 3)
+    return told
+
+
+def _print(report: ImportReport, loaded: Loaded, vectors: Embedded | None, seconds: float) -> None:
+    rows = [
+        ("users", f"{report.users:,}"),
+        ("sessions", f"{report.sessions:,}"),
+        ("turns", f"{report.turns:,}"),
+        ("  stored", f"{loaded.stored:,}"),
+        ("  known", f"{loaded.known:,}"),
+        ("  rejected", f"{len(loaded.rejected):,}"),
+    ]
+    if report.skipped_blank or report.skipped_sessions:
+        rows.append(("skipped", f"{report.skipped_blank:,} blank messages, {report.skipped_sessions:,} empty sessions"))
+    if report.questions:
+        rows.append(("questions", f"{report.questions:,}, not stored"))
+    rows.append(("vectors", _vectors(vectors)))
+    rows.append(("seconds", f"{seconds:.1f}"))
+    tell(pairs(rows))
+    for kind, number in report.kinds.items():
+        tell(f"\n{kind}: {number:,}")
+        examples = [item for item in report.irregularities if item.kind == kind][:_EXAMPLES]
+        tell(*(f"  {shown(item.where)}: {shown(item.detail)}" for item in examples))
+        if number > len(examples):
+            tell(f"  … and {number - len(examples):,} more (all of them with --json)")
+    for item in loaded.rejected[:_EXAMPLES]:
+        note(f"{item.user_id}, {item.session_id}, {item.external_id or 'no id'}: {item.reason}", label="rejected")
+    if len(loaded.rejected) > _EXAMPLES:
+        note(f"… and {len(loaded.rejected) - _EXAMPLES:,} more (all of them with --json)", label="rejected")
+
+
+def _vectors(vectors: Embedded | None) -> str:
+    if vectors is None:
+        return "not asked for; `backread reindex` makes them"
+    if vectors.reason is None:
+        return "complete"
+    return f"{vectors.pending:,} pending: {vectors.reason}" if vectors.pending else vectors.reason

@@ -1,0 +1,129 @@
+"""Storing what an importer read, and embedding it: shared by `import` and `demo`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from backread.cli.output import counted, note
+from backread.cli.progress import bar
+from backread.errors import InvalidInputError, ModelMismatchError, ModelNotAvailableError
+
+if TYPE_CHECKING:
+    from backread.importers import Imported, ImportedSession
+    from backread.memory import Memory
+    from backread.types import TurnDraft
+
+__all__ = ["Embedded", "Loaded", "Refused", "embed", "load"]
+
+BATCH_TURNS = 500
+"""Turns stored in one transaction, about; a session is never split."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A turn of a file that the store did not take, and why."""
+
+    user_id: str
+    session_id: str
+    external_id: str | None
+    reason: str
+
+
+@dataclass(slots=True)
+class Loaded:
+    """What was stored so far. `finished` is False when the work was interrupted."""
+
+    stored: int = 0
+    known: int = 0
+    sessions: int = 0
+    rejected: list[Refused] = field(default_factory=list)
+    finished: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """What became of the vectors: turns still `pending`, why there are some, and whether it was interrupted."""
+
+    pending: int
+    reason: str | None = None
+    interrupted: bool = False
+
+
+def load(memory: Memory, imported: Imported) -> Loaded:
+    """Store all sessions, with a bar. Interrupted, it says how far it came; run again, it stores nothing twice."""
+    loaded = Loaded()
+    with bar("storing sessions", len(imported.sessions)) as advance:
+        try:
+            for sessions in _batches(imported.sessions):
+                _store(memory, sessions, loaded)
+                loaded.sessions += len(sessions)
+                advance(len(sessions))
+        except KeyboardInterrupt:
+            return loaded
+    loaded.finished = True
+    return loaded
+
+
+def _batches(sessions: Iterable[ImportedSession]) -> Iterator[list[ImportedSession]]:
+    """Sessions of one user that follow each other, about `BATCH_TURNS` turns together."""
+    batch: list[ImportedSession] = []
+    turns = 0
+    for session in sessions:
+        if batch and (batch[0].user_id != session.user_id or turns >= BATCH_TURNS):
+            yield batch
+            batch, turns = [], 0
+        batch.append(session)
+        turns += len(session.turns)
+    if batch:
+        yield batch
+
+
+def _store(memory: Memory, sessions: Sequence[ImportedSession], loaded: Loaded) -> None:
+    user_id = sessions[0].user_id
+    drafts = [draft for session in sessions for draft in session.turns]
+    try:
+        receipt = memory.add_turns(drafts, user_id=user_id)
+    except InvalidInputError as error:
+        if len(drafts) == 1:
+            loaded.rejected.append(_refused(user_id, drafts[0], str(error)))
+            return
+        for draft in drafts:  # all were refused: one by one tells why each was
+            try:
+                memory.add_turns([draft], user_id=user_id)
+            except InvalidInputError as own:
+                loaded.rejected.append(_refused(user_id, draft, str(own)))
+        return
+    loaded.stored += receipt.stored
+    loaded.known += receipt.known
+    loaded.rejected.extend(_refused(user_id, drafts[item.position], item.reason) for item in receipt.rejected)
+
+
+def _refused(user_id: str, draft: TurnDraft, reason: str) -> Refused:
+    return Refused(user_id, draft.session_id, draft.external_id, reason)
+
+
+def embed(memory: Memory, users: Sequence[str]) -> Embedded:
+    """Embed what is pending of these users, with a bar. Without vectors search goes by words, so nothing here fails."""
+    pending = {user: memory.pending(user_id=user) for user in users}
+    total = sum(pending.values())
+    done = 0
+    try:
+        with bar("embedding turns", total) as advance:
+
+            def moved(steps: int) -> None:
+                nonlocal done
+                done += steps
+                advance(steps)
+
+            for user in users:
+                memory.index(user_id=user, on_progress=moved)
+    except KeyboardInterrupt:
+        note("stopped; text search works, vectors resume with `backread reindex`")
+        return Embedded(max(0, total - done), "interrupted", interrupted=True)
+    except (ModelNotAvailableError, ModelMismatchError) as error:
+        return Embedded(sum(memory.pending(user_id=user) for user in users), f"{error}")
+    if left := sum(memory.pending(user_id=user) for user in users):
+        return Embedded(left, f"{counted(left, 'turn')} came in meanwhile")
+    return Embedded(0)
