@@ -114,21 +114,26 @@ class Memory:
             embedder: a name, or an instance; the settings' when None.
             model: name of a chat model of the configured endpoint, or an instance; the settings' when None.
             counter: counts budgets.
-            settings: resolved settings; from file and environment when None.
+            settings: resolved settings, from file and environment when None; the other arguments go before them.
 
         Weights that were not fetched don't keep a store from opening: search works by text and says so.
 
         Raises:
             StoreError: the file can't be used.
             NotFoundError: no embedder of that name.
+            InvalidInputError: an instance that is no embedder or no chat model.
         """
-        settings = settings or resolve(
-            path=path,
-            embedder=embedder if isinstance(embedder, str) else None,
-            model=model if isinstance(model, str) else None,
-        )
-        if path is not None:
-            settings = replace(settings, path=Path(path).expanduser())
+        _check_part(embedder, Embedder, "embedder")
+        _check_part(model, ChatModel, "model")
+        given: dict[str, Any] = {
+            "path": None if path is None else Path(path).expanduser(),
+            "embedder": embedder if isinstance(embedder, str) else None,
+            "model": model if isinstance(model, str) else None,
+        }
+        if settings is None:
+            settings = resolve(**given)
+        else:
+            settings = replace(settings, **{name: value for name, value in given.items() if value is not None})
         opened, missing = (embedder, None) if isinstance(embedder, Embedder) else _open_embedder(settings)
         chat = model if isinstance(model, ChatModel) else _open_chat(settings)
         store = SqliteStore(settings.path)
@@ -256,17 +261,19 @@ class Memory:
         """
         if not query.strip():
             raise InvalidInputError("the query is blank", hint="ask for at least one word")
+        if top_k < 1:
+            raise InvalidInputError(f"top_k must be at least 1, not {top_k}")
         history = self.history(user_id, as_of=as_of)
         scope = Scope(
-            roles=roles,
+            roles=[roles] if isinstance(roles, str) else roles,
             speakers=None if speaker is None else [speaker],
             session_ids=None if session_id is None else [_named(session_id, "session_id")],
             after=self._time(after),
             before=self._time(before),
         )
         retriever, degraded, pending = self._ready(history.user_id, mode)
-        if top_k < 1:
-            raise InvalidInputError(f"top_k must be at least 1, not {top_k}")
+        if (scope.after or scope.before or history.as_of) and (undated := history.undated()):
+            degraded += (Degradation("time", "turns of unknown time are left out", undated),)
         corpus = history.corpus("turn", scope)
         hits: dict[tuple[str, str], Hit] = {}
         depth = max(50, 2 * top_k)
@@ -297,16 +304,18 @@ class Memory:
         """Evidence for a question, made by a strategy, within `budget` tokens (None: no limit).
 
         Raises:
-            InvalidInputError: a blank question, an empty user id, or a time that can't be read.
+            InvalidInputError: a blank question, an empty user id, a budget below 0, or a time that can't be read.
             NotFoundError: no strategy of that name.
         """
         if not question.strip():
             raise InvalidInputError("the question is blank", hint="ask something")
+        limit = self.settings.budget if budget == "default" else budget
+        if limit is not None and limit < 0:
+            raise InvalidInputError(f"a budget is a number of tokens from 0 on, not {limit}")
         history = self.history(user_id, as_of=as_of)
         retriever, degraded, _ = self._ready(history.user_id, "hybrid")
         chosen = self.settings.strategy if strategy is None else strategy
         made = create(chosen, Parts(retriever, self._chat)) if isinstance(chosen, str) else chosen
-        limit = self.settings.budget if budget == "default" else budget
         ctx = Context(counter=self._counter)
         recall = made.recall(history, question, limit, ctx, asked_at=self._time(asked_at))
         return replace(recall, degraded=(*degraded, *recall.degraded))
@@ -512,6 +521,19 @@ def _named(value: object, what: str) -> str:
     if not isinstance(value, str) or not value.strip():
         raise InvalidInputError(f"{what} must be a non-empty text, not {value!r}")
     return value
+
+
+def _check_part(given: object, kind: type, what: str) -> None:
+    """Refuses what is neither a name nor a part, which would otherwise be taken for "not given".
+
+    Raises:
+        InvalidInputError: it is neither.
+    """
+    if given is not None and not isinstance(given, str | kind):
+        raise InvalidInputError(
+            f"{what} is a name or an instance of {kind.__name__}, not {type(given).__name__}",
+            hint=f"`backread.models.base.{kind.__name__}` says what it must have",
+        )
 
 
 def _open_embedder(settings: Settings) -> tuple[Embedder | None, Degradation | None]:

@@ -1,9 +1,7 @@
-"""Failures other memory systems had when keeping, sharing and deleting, as tests of `Memory` from end to end."""
+"""Failures other memory systems had when keeping and dating turns, as tests of `Memory` from end to end."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 import tracemalloc
 from collections.abc import Iterator, Sequence
@@ -15,9 +13,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from backread import ConflictError, InvalidInputError, Memory, ModelError, NotFoundError
+from backread import ConflictError, InvalidInputError, Memory, ModelError
 from backread.memory import SearchMode
-from backread.models.base import ChatModel
 from backread.testing.fakes import FunctionChat, HashEmbedder
 
 SEARCH_MODES: tuple[SearchMode, ...] = ("hybrid", "interpolation", "rrf", "bm25", "dense")
@@ -49,6 +46,10 @@ class RecordingEmbedder(HashEmbedder):
         super().__init__(dimension, name=name)
         self.texts: list[str] = []
         self._allowed = allowed
+
+    def count_tokens(self, text: str) -> int:
+        """Characters: much faster than words, and just as good a limit."""
+        return len(text)
 
     def embed(self, texts: Sequence[str], *, kind: Literal["document", "query"] = "document") -> NDArray[np.float32]:
         if self._allowed is not None and len(self.texts) >= self._allowed:
@@ -84,13 +85,14 @@ def test_a_hit_holds_the_whole_text(memory: Memory) -> None:
 
 
 KEY = "The spare key is under the blue pot."
+HAN = "".join(map(chr, range(0x4E00, 0x4E00 + 500)))
 
 
 # VER-03
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
-    ["lorem ipsum dolor " * 70_000 + KEY, "x" * 1_000_000 + " " + KEY, "会" * 350_000 + "。" + KEY],
+    ["lorem ipsum dolor " * 70_000 + KEY, "x" * 1_000_000 + " " + KEY, HAN * 700 + "。" + KEY],
     ids=["words", "one line without spaces", "CJK"],
 )
 def test_a_megabyte_in_one_message(path: Path, text: str) -> None:
@@ -199,169 +201,6 @@ def test_a_retry_is_one_turn_and_a_repetition_is_two(memory: Memory) -> None:
         times = sorted(turn.said_at.isoformat() for turn in (grouped.turn, *grouped.also) if turn.said_at)
         assert times == ["2024-05-01T10:00:00+00:00", "2024-06-01T10:00:00+00:00"]
         assert len({hit.turn.text for hit in hits}) == len(hits)
-
-
-# CON-01
-@pytest.mark.slow
-def test_many_threads_write_and_search(path: Path) -> None:
-    with Memory.open(path, embedder=HashEmbedder(256)) as memory:
-
-        def write(thread: int) -> None:
-            for number in range(50):
-                memory.add(said(f"parcel t{thread}n{number} arrived"), user_id="ann", session_id=f"s{thread}")
-
-        def search(thread: int) -> None:
-            for number in range(50):
-                memory.search(f"parcel t{thread}n{number}", user_id="ann", top_k=3)
-
-        with ThreadPoolExecutor(16) as pool:
-            jobs = [pool.submit(work, thread) for thread in range(8) for work in (write, search)]
-            for job in jobs:
-                job.result()
-        expected = {f"parcel t{thread}n{number} arrived" for thread in range(8) for number in range(50)}
-        kept = texts_of(memory, "ann")
-        assert len(kept) == 400
-        assert set(kept) == expected
-        assert memory.index() == 0
-        for thread in range(8):
-            hits = memory.search(f"t{thread}n49", user_id="ann", mode="bm25")
-            assert [hit.turn.text for hit in hits] == [f"parcel t{thread}n49 arrived"]
-        assert memory.verify().ok
-    with Memory.open(path, embedder=HashEmbedder(256)) as memory:  # close() released everything
-        assert len(texts_of(memory, "ann")) == 400
-
-
-_WRITER = """
-import sys
-from backread import Memory
-memory = Memory.open(sys.argv[1], embedder="none")
-for number in range(10**9):
-    memory.add({"role": "user", "content": f"letter {number} came"}, user_id="bo", session_id="s")
-    print(number, flush=True)
-"""
-
-
-# CON-01
-@pytest.mark.slow
-def test_two_processes_and_one_is_killed(path: Path) -> None:
-    with Memory.open(path, embedder="none") as memory:
-        with subprocess.Popen([sys.executable, "-c", _WRITER, str(path)], stdout=subprocess.PIPE, text=True) as other:
-            assert other.stdout is not None
-            for number in range(30):
-                other.stdout.readline()
-                memory.add(said(f"mine {number}"), user_id="ann", session_id="s")
-            other.kill()
-            told = 30 + len(other.stdout.read().splitlines())
-        assert texts_of(memory, "ann") == [f"mine {number}" for number in range(30)]
-    with Memory.open(path, embedder="none") as memory:
-        kept = texts_of(memory, "bo")
-        assert kept == [f"letter {number} came" for number in range(len(kept))]
-        assert len(kept) >= told - 1  # the last line may be cut
-        assert memory.verify().ok
-
-
-@pytest.fixture
-def two_users(memory: Memory) -> Memory:
-    memory.add(said("Tariq collects stamps", id="a1"), user_id="ann", session_id="s")
-    memory.add(said("Tariq collects coins", id="b1"), user_id="bo", session_id="s")
-    return memory
-
-
-# ISO-01
-def test_a_user_is_alone_on_every_path(two_users: Memory) -> None:
-    memory = two_users
-    for mode in SEARCH_MODES:
-        assert [hit.turn.text for hit in memory.search("Tariq", user_id="ann", mode=mode)] == ["Tariq collects stamps"]
-    for strategy in ("naive_rag", "naive_rag:session", "naive_rag:round", "full_context"):
-        assert "coins" not in memory.recall("Tariq", user_id="ann", strategy=strategy).rendered
-        assert "coins" not in memory.ask("What does Tariq collect?", user_id="ann", strategy=strategy).text
-    assert texts_of(memory, "ann") == ["Tariq collects stamps"]
-    assert [message["content"] for message in memory.export(user_id="ann")] == ["Tariq collects stamps"]
-    assert [session.turns for session in memory.sessions(user_id="ann")] == [1]
-
-
-# ISO-01
-def test_another_users_id_is_a_missing_id(two_users: Memory) -> None:
-    (other,) = (turn.turn_id for turn in two_users.turns(user_id="bo"))
-    for turn_id in (other, "b1"):
-        with pytest.raises(NotFoundError) as theirs:
-            two_users.get(turn_id, user_id="ann")
-        with pytest.raises(NotFoundError) as nobodys:
-            two_users.get("nothing", user_id="ann")
-        assert str(theirs.value).replace(turn_id, "nothing") == str(nobodys.value)
-        assert two_users.delete(user_id="ann", turn_id=turn_id).turns == 0
-        with pytest.raises(InvalidInputError):
-            two_users.add(said("mine", supersedes=turn_id), user_id="ann")
-    assert texts_of(two_users, "bo") == ["Tariq collects coins"]
-
-
-# ISO-01
-@pytest.mark.parametrize(
-    "arguments",
-    [{}, {"user_id": ""}, {"user_id": None}, {"user_id": "ann", "filters": {"user": "bo"}}, {"usr": "ann"}],
-    ids=str,
-)
-def test_a_search_without_a_user_or_with_an_unknown_filter_is_refused(
-    two_users: Memory, arguments: dict[str, Any]
-) -> None:
-    for call in (two_users.search, two_users.recall, two_users.ask):
-        with pytest.raises((TypeError, InvalidInputError)):
-            call("Tariq", **arguments)
-
-
-# ISO-01
-def test_a_prompt_holds_nothing_of_others(two_users: Memory, path: Path) -> None:
-    seen: list[str] = []
-
-    def answer(request: Any) -> str:
-        seen.append(repr(request.messages))
-        return "Stamps [1]."
-
-    chat: ChatModel = FunctionChat(answer)
-    with Memory.open(path, embedder=HashEmbedder(256), model=chat) as memory:
-        memory.ask("What does Tariq collect?", user_id="bo")
-        seen.clear()
-        answered = memory.ask("What does Tariq collect?", user_id="ann")
-    assert len(seen) == 1
-    assert "stamps" in seen[0]
-    assert "coins" not in seen[0]
-    assert [citation.quote for citation in answered.citations] == ["Tariq collects stamps"]
-
-
-CRAFTED = ["O'Neil", "x') OR true --", 'd"q', "new\nline", "7f3c9a10-0000-4b1e-9c55-1d2e3f405162", "main", "%", "a*"]
-
-
-# ISO-03
-@pytest.mark.parametrize("mode", SEARCH_MODES)
-def test_a_filter_matches_exactly_its_value(memory: Memory, mode: SearchMode) -> None:
-    for number, value in enumerate(CRAFTED):
-        memory.add(said(f"parcel {number}", name=value), user_id="ann", session_id=value)
-        memory.add(said(f"letter {number}"), user_id=value, session_id="s")
-    for number, value in enumerate(CRAFTED):
-        by_speaker = memory.search("parcel", user_id="ann", speaker=value, mode=mode)
-        by_session = memory.search("parcel", user_id="ann", session_id=value, mode=mode)
-        assert [hit.turn.text for hit in by_speaker] == [hit.turn.text for hit in by_session] == [f"parcel {number}"]
-        assert [turn.text for turn in memory.turns(user_id="ann", session_id=value)] == [f"parcel {number}"]
-        assert [hit.turn.text for hit in memory.search("letter", user_id=value, mode=mode)] == [f"letter {number}"]
-
-
-# ISO-03
-def test_a_crafted_value_deletes_nothing_else(memory: Memory) -> None:
-    for number, value in enumerate(CRAFTED):
-        memory.add(said(f"parcel {number}"), user_id="ann", session_id=value)
-        memory.add(said(f"letter {number}"), user_id=value, session_id="s")
-    for number, value in enumerate(CRAFTED):
-        assert memory.delete(user_id="ann", turn_id=value).turns == 0
-        assert memory.delete(user_id="ann", session_id=value).turns == 1
-        assert len(texts_of(memory, "ann")) == len(CRAFTED) - number - 1
-        assert memory.delete(user_id=value).turns == 1
-    assert memory.users() == []
-
-
-# ISO-03
-def test_unknown_keys_of_a_message_are_refused(memory: Memory) -> None:
-    with pytest.raises(InvalidInputError, match="metadata"):
-        memory.add(said("hello", metadata={"key' = 'k": "v' OR '1'='1"}), user_id="ann")
 
 
 LATE = [
@@ -520,53 +359,3 @@ def test_a_speaker_filter_gives_only_that_speaker(memory: Memory, mode: SearchMo
     memory.add(TALK, user_id="ann", session_id="s")
     hits = memory.search("I grew up", user_id="ann", speaker="Dana", mode=mode)
     assert [hit.turn.speaker for hit in hits] == ["Dana"]
-
-
-@pytest.fixture
-def five_turns(memory: Memory) -> Memory:
-    for number in range(3):
-        memory.add(said(f"parcel {number} of Uma"), user_id="uma", session_id="s1")
-    for number in range(2):
-        memory.add(said(f"parcel {number} of Vic"), user_id="vic", session_id="s1")
-    memory.index()
-    return memory
-
-
-# DEL-03
-def test_deleting_a_user_leaves_the_others(five_turns: Memory) -> None:
-    receipt = five_turns.delete(user_id="uma")
-    assert (receipt.user_id, receipt.turns, receipt.sessions, receipt.vectors) == ("uma", 3, 1, 3)
-    assert receipt.postings > 0
-    assert five_turns.users() == ["vic"]
-    for mode in SEARCH_MODES:
-        assert len(five_turns.search("parcel", user_id="uma", mode=mode)) == 0
-        assert len(five_turns.search("parcel", user_id="vic", mode=mode)) == 2
-    assert five_turns.verify().ok
-
-
-# DEL-03
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {"user_id": ""},
-        {"user_id": None},
-        {},
-        {"session_id": "s1"},
-        {"user_id": "uma", "session_id": ""},
-        {"user_id": "uma", "session_id": None},
-        {"user_id": "uma", "turn_id": None},
-        {"user_id": " "},
-    ],
-    ids=str,
-)
-def test_an_empty_scope_is_not_everybody(five_turns: Memory, arguments: dict[str, Any]) -> None:
-    with pytest.raises((TypeError, InvalidInputError)):
-        five_turns.delete(**arguments)
-    assert [five_turns.stats(user_id=user).turns for user in ("uma", "vic")] == [3, 2]
-
-
-# DEL-03
-def test_an_unknown_user_has_nothing_to_delete(five_turns: Memory) -> None:
-    assert five_turns.delete(user_id="nobody").turns == 0
-    assert five_turns.delete(user_id="uma", session_id="nothing").turns == 0
-    assert [five_turns.stats(user_id=user).turns for user in ("uma", "vic")] == [3, 2]

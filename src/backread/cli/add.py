@@ -60,13 +60,11 @@ def add(
     described = {"role": role, "name": speaker, "timestamp": time, "id": external_id, "caption": caption}
     if sum((bool(words), file is not None, messages is not None)) > 1:
         raise typer.BadParameter("give words, --file or --messages, one of them")
-    if messages is None:
-        message = {key: value for key, value in described.items() if value is not None}
-        given = [{"role": "user", **message, "content": _text(words, file)}]
-    elif any(value is not None for value in described.values()):
+    described = {key: value for key, value in described.items() if value is not None}
+    if messages is not None and described:
         raise typer.BadParameter("--messages brings its own role, speaker, time, id and caption")
-    else:
-        given = read_messages(messages)
+    text = {"role": "user", **described}
+    given = [text | {"content": _text(words, file)}] if messages is None else read_messages(messages)
     with open_memory(path, create=True) as memory:
         receipt = memory.add(given, user_id=user, session_id=session)
     _print(receipt, as_json)
@@ -78,7 +76,7 @@ def _print(receipt: AddReceipt, as_json: bool) -> None:
         return
     sys.stdout.write("".join(f"{turn_id}\n" for turn_id in receipt.turn_ids))
     known = f", {receipt.known:,} known already" if receipt.known else ""
-    rejected = f", {receipt.rejected and len(receipt.rejected):,} rejected" if receipt.rejected else ""
+    rejected = f", {len(receipt.rejected):,} rejected" if receipt.rejected else ""
     note(f"stored {counted(receipt.stored, 'turn')} in session {receipt.session_id}{known}{rejected}", label="")
     for item in receipt.rejected:
         note(f"message {item.position + 1}: {item.reason}", label="rejected")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from backread.cli.asking import NO_CHAT, answer_lines
 from backread.cli.loading import embed, load
-from backread.cli.opening import open_memory
+from backread.cli.opening import open_memory, typed
 from backread.cli.options import AsJson, StorePath
 from backread.cli.output import counted, emit, note, plain, shown, tell
 from backread.settings import Settings
@@ -44,7 +44,7 @@ def demo(path: StorePath = None, as_json: AsJson = False) -> None:
     where = Settings().path.with_name("demo.db") if path is None else path
     with open_memory(where, create=True, embedder=True, chat=True) as memory:
         _import(memory, user)
-        vectors = embed(memory, [user])
+        vectors = embed(memory, [user], reindex=typed("reindex", where))
         answers = [
             (question, memory.ask(question["question"], user_id=user, asked_at=asked["asked_at"]))
             for question in asked["questions"]
@@ -136,7 +136,7 @@ def _without_vectors(reason: str) -> None:
 
 def _next(where: Path, user: str) -> None:
     """Commands that work as they are printed, so no line of them is wrapped."""
-    store = f"-p {_typed(where)} -u {shlex.quote(user)}"
+    store = f"-p {_short(where)} -u {shlex.quote(user)}"
     commands = (
         f'backread ask {store} "What was my phone number before the phone was stolen?"',
         f'backread search {store} -k 3 "¿Dónde se celebró la boda de Inés?"',
@@ -147,7 +147,7 @@ def _next(where: Path, user: str) -> None:
     sys.stdout.write("\nWhat to try next:\n" + "".join(f"  {line}\n" for line in commands))
 
 
-def _typed(path: Path) -> str:
+def _short(path: Path) -> str:
     """A path as one would type it: from ~ where that is shorter."""
     path = path.absolute()
     if path.is_relative_to(Path.home()):

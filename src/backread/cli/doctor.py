@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 import typer
 
 from backread.cli.failures import ExitCode
-from backread.cli.opening import open_memory, store_settings
+from backread.cli.opening import open_memory, store_settings, typed
 from backread.cli.options import AsJson, StorePath
 from backread.cli.output import counted, emit, note, shown, size, table, tell
 from backread.errors import BackreadError, InvalidInputError
@@ -138,7 +138,11 @@ def _store(settings: Settings) -> Check:
     others = stat.S_IMODE(path.stat().st_mode) & 0o077 if os.name == "posix" else 0
     if others:
         return Check("store", "warning", f"{told}; others on this machine may read it", f"chmod 600 {path}")
-    return Check("store", "ok", told, "`backread verify` proves it")
+    return Check("store", "ok", told, f"{_next('verify', settings)} proves it")
+
+
+def _next(command: str, settings: Settings) -> str:
+    return typed(command, None if settings.path == resolve().path else settings.path)
 
 
 def _embedder(settings: Settings) -> Check:
@@ -167,10 +171,15 @@ def _embedder(settings: Settings) -> Check:
             stored, pending = memory.stats().embedder, memory.pending()
         if stored not in (None, embedder.fingerprint):
             return Check(
-                "embedder", "warning", f"{told}; the store's vectors are of {stored}, not searched", "backread reindex"
+                "embedder",
+                "warning",
+                f"{told}; the store's vectors are of {stored}, not searched",
+                _next("reindex", settings),
             )
         if pending:
-            return Check("embedder", "warning", f"{told}; {counted(pending, 'turn')} pending", "backread reindex")
+            return Check(
+                "embedder", "warning", f"{told}; {counted(pending, 'turn')} pending", _next("reindex", settings)
+            )
     return Check("embedder", "ok", told)
 
 

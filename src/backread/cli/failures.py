@@ -84,6 +84,9 @@ def guarded(call: Callable[[], object], args: Sequence[str]) -> int:
     except (PipeClosedError, BrokenPipeError):
         _discard_output()
         return ExitCode.PIPE
+    except SystemExit as exit_:
+        # Nothing of ours exits: typer and rich do, with 1, when the pipe that takes the help is closed.
+        return ExitCode.PIPE if exit_.code == 1 else ExitCode.BUG
     except (KeyboardInterrupt, typer.Abort):
         sys.stderr.write("interrupted\n")
         return ExitCode.INTERRUPTED

@@ -13,7 +13,7 @@ import typer
 
 from backread.cli.failures import ExitCode
 from backread.cli.loading import Embedded, Loaded, embed, load
-from backread.cli.opening import open_memory, store_settings
+from backread.cli.opening import open_memory, store_settings, typed
 from backread.cli.options import AsJson, StorePath
 from backread.cli.output import counted, emit, note, pairs, plain, shown, tell
 from backread.cli.progress import spinner
@@ -67,12 +67,13 @@ def import_file(
     with open_memory(path, create=True, embedder=not no_vectors) as memory:
         loaded = load(memory, imported)
         users = list(dict.fromkeys(session.user_id for session in imported.sessions)) if loaded.finished else []
-        vectors = None if no_vectors or not loaded.finished else embed(memory, users)
+        wanted = loaded.finished and not no_vectors
+        vectors = embed(memory, users, reindex=typed("reindex", path)) if wanted else None
     seconds = time.monotonic() - started
     if as_json:
         emit(_json(imported.report, loaded, vectors, seconds))
     else:
-        _print(imported.report, loaded, vectors, seconds)
+        _print(imported.report, loaded, _vectors(vectors, typed("reindex", path)), seconds)
     if not loaded.finished:
         sessions = f"{loaded.sessions:,} of {counted(len(imported.sessions), 'session')}"
         note(f"stopped after {sessions}; the same command goes on from there")
@@ -111,7 +112,7 @@ def _json(report: ImportReport, loaded: Loaded, vectors: Embedded | None, second
     return told
 
 
-def _print(report: ImportReport, loaded: Loaded, vectors: Embedded | None, seconds: float) -> None:
+def _print(report: ImportReport, loaded: Loaded, vectors: str, seconds: float) -> None:
     rows = [
         ("users", f"{report.users:,}"),
         ("sessions", f"{report.sessions:,}"),
@@ -124,7 +125,7 @@ def _print(report: ImportReport, loaded: Loaded, vectors: Embedded | None, secon
         rows.append(("skipped", f"{report.skipped_blank:,} blank messages, {report.skipped_sessions:,} empty sessions"))
     if report.questions:
         rows.append(("questions", f"{report.questions:,}, not stored"))
-    rows.append(("vectors", _vectors(vectors)))
+    rows.append(("vectors", vectors))
     rows.append(("seconds", f"{seconds:.1f}"))
     tell(pairs(rows))
     for kind, number in report.kinds.items():
@@ -139,9 +140,9 @@ def _print(report: ImportReport, loaded: Loaded, vectors: Embedded | None, secon
         note(f"… and {len(loaded.rejected) - _EXAMPLES:,} more (all of them with --json)", label="rejected")
 
 
-def _vectors(vectors: Embedded | None) -> str:
+def _vectors(vectors: Embedded | None, reindex: str) -> str:
     if vectors is None:
-        return "not asked for; `backread reindex` makes them"
+        return f"none made; {reindex} makes them"
     if vectors.reason is None:
         return "complete"
     return f"{vectors.pending:,} pending: {vectors.reason}" if vectors.pending else vectors.reason

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from backread.cli.failures import ExitCode
-from backread.cli.opening import open_memory
+from backread.cli.opening import open_memory, typed
 from backread.cli.options import AsJson, StorePath, UserIfAny
 from backread.cli.output import counted, emit, note, pairs, plain, shown, size, table, tell
 from backread.cli.progress import bar, spinner
@@ -38,7 +38,7 @@ def verify(user: UserIfAny = None, path: StorePath = None, as_json: AsJson = Fal
             tell("", made)
             if len(report.faults) > _FAULTS:
                 tell(f"… and {len(report.faults) - _FAULTS:,} more (all of them with --json)")
-            note("`backread reindex --text` mends postings; for the rest restore the file from a backup")
+            note(f"{typed('reindex --text', path)} mends postings; for the rest restore the file from a backup")
         tell(f"\n{counted(len(report.faults), 'fault')}" if report.faults else "\nno fault")
     if not report.ok:
         raise typer.Exit(ExitCode.FAULTS)
@@ -63,7 +63,7 @@ def reindex(
             with bar("embedding turns", total) as advance:
                 left = memory.reindex(text=text, on_progress=advance)
         except KeyboardInterrupt:
-            note("stopped; `backread reindex` goes on from here")
+            note(f"stopped; {typed('reindex', path)} goes on from here")
             raise
         embedder = memory.embedder
     if as_json:

@@ -104,8 +104,11 @@ def _refused(user_id: str, draft: TurnDraft, reason: str) -> Refused:
     return Refused(user_id, draft.session_id, draft.external_id, reason)
 
 
-def embed(memory: Memory, users: Sequence[str]) -> Embedded:
-    """Embed what is pending of these users, with a bar. Without vectors search goes by words, so nothing here fails."""
+def embed(memory: Memory, users: Sequence[str], *, reindex: str = "`backread reindex`") -> Embedded:
+    """Embed what is pending of these users, with a bar. Without vectors search goes by words, so nothing here fails.
+
+    `reindex` is the command that goes on from where this was interrupted.
+    """
     pending = {user: memory.pending(user_id=user) for user in users}
     total = sum(pending.values())
     done = 0
@@ -120,7 +123,7 @@ def embed(memory: Memory, users: Sequence[str]) -> Embedded:
             for user in users:
                 memory.index(user_id=user, on_progress=moved)
     except KeyboardInterrupt:
-        note("stopped; text search works, vectors resume with `backread reindex`")
+        note(f"stopped; text search works, vectors resume with {reindex}")
         return Embedded(max(0, total - done), "interrupted", interrupted=True)
     except (ModelNotAvailableError, ModelMismatchError) as error:
         return Embedded(sum(memory.pending(user_id=user) for user in users), f"{error}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ from backread.settings import Settings, resolve
 if TYPE_CHECKING:
     from backread.memory import Memory
 
-__all__ = ["open_memory", "store_settings"]
+__all__ = ["open_memory", "store_settings", "typed"]
 
 
 def store_settings(path: Path | None) -> Settings:
@@ -48,3 +49,13 @@ def open_memory(path: Path | None, *, create: bool = False, embedder: bool = Fal
     if not chat:
         settings = replace(settings, model=None)
     return Memory.open(settings=settings)
+
+
+def typed(command: str, path: Path | None) -> str:
+    """A command to type next, in backquotes, on the store of this one.
+
+    Args:
+        command: "reindex", with its options.
+        path: this command's `--path`; None is the settings' store, which the next command finds by itself.
+    """
+    return f"`backread {command}`" if path is None else f"`backread {command} --path {shlex.quote(str(path))}`"

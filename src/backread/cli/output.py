@@ -98,14 +98,14 @@ def note(text: str, *, label: str = "note") -> None:
     sys.stderr.write(f"{label}: {shown(text)}\n" if label else f"{shown(text)}\n")
 
 
-def notes(degraded: Sequence[Degradation], pending: int = 0) -> None:
-    """What worked less well than asked, on stderr; never hidden."""
+def notes(degraded: Sequence[Degradation], pending: int = 0, *, reindex: str = "") -> None:
+    """What worked less well than asked, on stderr; `reindex` is the command that embeds what is pending."""
     for item in degraded:
         count = "" if item.count is None else f" ({item.count:,})"
         note(f"{item.part}: {item.reason}{count}")
     if pending:
         turns = counted(pending, "turn")
-        note(f"{turns} without a vector yet, found by words only; `backread reindex` embeds them")
+        note(f"{turns} without a vector yet, found by words only; {reindex} embeds them")
 
 
 def shown(text: str) -> str:

@@ -104,10 +104,10 @@ def _print(turns: list[Turn], chosen: str | None) -> None:
 
     for number, turn in enumerate(turns):
         heading = turn_heading(turn, *(["→" if turn.turn_id == chosen else " "] if chosen else []))
+        if turn.external_id is not None:
+            heading.append(f" = {shown(turn.external_id)}")
         if turn.speaker:
             heading.append(f"  {turn.role}")
-        if turn.external_id is not None:
-            heading.append(f"  id {shown(turn.external_id)}")
         body = Text(shown(turn.text), overflow="fold")
         if turn.caption:
             body.append(f"\n[image: {shown(turn.caption)}]")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from backread.cli.opening import open_memory
+from backread.cli.opening import open_memory, typed
 from backread.cli.options import AsJson, AsOf, StorePath, User
 from backread.cli.output import counted, emit, note, notes, shown, tell
 from backread.cli.wording import excerpt, joined, marked, turn_heading
@@ -74,7 +74,7 @@ def search(
         return
     if hits:
         tell(_hits(hits, text, full))
-    notes(hits.degraded, hits.pending)
+    notes(hits.degraded, hits.pending, reindex=typed("reindex", path))
     if not hits:
         note(f"user {user!r} has no turns in this store" if empty else "nothing found")
 

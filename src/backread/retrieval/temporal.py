@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,31 +12,40 @@ from backread.text.cues import TELLS_TIME, NamedDate
 
 __all__ = ["date_match", "tells_time"]
 
-_DAY_US = 86_400_000_000
-_MONTH_SHARE = 0.3
+_MONTH_SHARE = np.float32(0.3)
 _DAYS_AFTER = 7
 
 
-def date_match(said_us: NDArray[np.int64], date: NamedDate) -> NDArray[np.float32]:
-    """How well units fit a date, float32 (n,) in [0, 1]; 0 where the time is unknown.
+def date_match(said_us: NDArray[np.int64], dates: Iterable[NamedDate]) -> NDArray[np.float32]:
+    """How well units fit the best of some dates, float32 (n,) in [0, 1]; 0 where the time is unknown. Days are UTC.
 
     A month, with its year if one is named, fits fully. With a day named, the month alone gives 0.3, and being said on
-    that day or in the seven days after it gives the rest: people tell what happened soon after it did.
+    that day or in the seven days after it, also past the month's end, fits fully: people tell what happened soon after
+    it did. A date that doesn't exist has no day.
     """
     known = said_us != UNKNOWN_TIME
     day = np.where(known, said_us, 0).astype("datetime64[us]").astype("datetime64[D]")
     months = day.astype("datetime64[M]")
     month = months.astype(np.int64) % 12 + 1
     year = months.astype("datetime64[Y]").astype(np.int64) + 1970
-    of_month = (day - months).astype(np.int64) + 1
-    fits = known & (month == date.month)
-    if date.year is not None:
-        fits &= year == date.year
-    if date.day is None:
-        return np.where(fits, np.float32(1), np.float32(0))
-    after = of_month - date.day
-    near = fits & (after >= 0) & (after <= _DAYS_AFTER)
-    return np.where(near, np.float32(1), np.where(fits, np.float32(_MONTH_SHARE), np.float32(0)))
+    best = np.zeros(len(said_us), dtype=np.float32)
+    for date in dates:
+        fits = known & (month == date.month) & (date.year is None or year == date.year)
+        share = np.where(fits, np.float32(1) if date.day is None else _MONTH_SHARE, np.float32(0))
+        if date.day is not None:
+            named = _named_day(year, date)
+            after = (day - named).astype(np.int64)  # NaT gives a number far below 0
+            share = np.where(known & (after >= 0) & (after <= _DAYS_AFTER), np.float32(1), share)
+        best = np.maximum(best, share)
+    return best
+
+
+def _named_day(year: NDArray[np.int64], date: NamedDate) -> NDArray[np.datetime64]:
+    """The named day, in each unit's year where the question names none; NaT where it doesn't exist."""
+    years = year if date.year is None else np.full_like(year, date.year)
+    months = (years - 1970).astype("datetime64[Y]").astype("datetime64[M]") + (date.month - 1)
+    days = months.astype("datetime64[D]") + ((date.day or 1) - 1)
+    return np.where(days.astype("datetime64[M]") == months, days, np.datetime64("NaT"))
 
 
 def tells_time(cues: NDArray[np.int8]) -> NDArray[np.float32]:

@@ -200,6 +200,9 @@ class TurnStore(Protocol):
 
         With neither `turn_ids` nor `session_id` the whole user goes. Unknown ids erase nothing. The bytes are
         overwritten and the write-ahead log is emptied before it returns.
+
+        Raises:
+            StoreBusyError: the turns are erased, but a reader kept the log from being emptied; delete once more.
         """
         ...
 

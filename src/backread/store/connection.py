@@ -106,15 +106,28 @@ class ConnectionPool:
                 raise
 
     def scrub(self) -> None:
-        """Leave no byte of erased rows: write the file anew, move the write-ahead log into it and cut that to nothing.
+        """Leave no byte of erased rows: write the file anew, then empty the log. Costs a rewrite of the file.
 
         `secure_delete` alone isn't enough: when SQLite balances a B-tree it leaves copies of the cells it moved in the
-        unused middle of pages, and a row deleted later is overwritten in its last place only. Costs a rewrite of the
-        file. Readers of another process can hold the log open: then it is emptied as far as it can be, by a later call.
+        unused middle of pages, and a row deleted later is overwritten in its last place only.
         """
         with self._writing, self._lent() as connection:
             connection.execute("VACUUM")
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        self.empty_log()
+
+    def empty_log(self) -> None:
+        """Move the write-ahead log into the file and cut it to nothing.
+
+        Raises:
+            StoreBusyError: a reader kept it from being emptied; what was erased may still be in it.
+        """
+        with self._writing, self._lent() as connection:
+            (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if busy:
+            raise StoreBusyError(
+                f"{self.path}: deleted, but another reader kept the log from being emptied for {BUSY_TIMEOUT_S:.0f} s",
+                hint="delete once more when nothing reads this store, and the last bytes are gone too",
+            )
 
     def close(self) -> None:
         """Close all idle connections; lent ones are closed when they come back."""

@@ -89,9 +89,14 @@ class Corpus:
         """int8 (size,): bits of `text.cues.turn_cues` of each unit's first turn."""
         return self._layout.cues[self.first]
 
-    def spread(self, values: Scores, kernel: Sequence[float]) -> Scores:
-        """Each unit's value plus `kernel[i]` times those of the units i+1 before and after it in its session."""
+    def spread(self, values: Scores, kernel: Sequence[float], in_session: float = 0.0) -> Scores:
+        """Each unit's value plus shares of those near it in its session, float32 (size,).
+
+        `kernel[i]` is the share of the units i+1 before and after it, `in_session` that of all units of the session.
+        """
         out = values.astype(np.float32, copy=True)
+        if in_session:
+            out += (in_session * np.bincount(self.session, values))[self.session].astype(np.float32)
         for distance, share in enumerate(kernel, 1):
             together = self.session[distance:] == self.session[:-distance]
             out[distance:] += share * values[:-distance] * together
@@ -99,19 +104,25 @@ class Corpus:
         return out
 
     def text_scores(
-        self, weights: Mapping[str, float], *, k1: float = 1.2, b: float = 0.75, kernel: Sequence[float] = ()
+        self,
+        weights: Mapping[str, float],
+        *,
+        k1: float = 1.2,
+        b: float = 0.75,
+        kernel: Sequence[float] = (),
+        in_session: float = 0.0,
     ) -> Scores:
         """BM25 of every unit for weighted terms, float32 (size,): 0 where no term occurs, positive where one does.
 
-        With a `kernel`, term frequencies and lengths are spread over the neighbours in a session before they saturate
-        (counts propagated by proximity as in Lv & Zhai, "Positional Language Models", SIGIR 2009; differs from the
-        paper in that positions are turns and the kernel is a short list). Document frequencies are not spread.
+        With a `kernel`, term frequencies and lengths are spread over the session (`spread`) before they saturate:
+        counts propagated by proximity as in Lv & Zhai, "Positional Language Models", SIGIR 2009; differs from the
+        paper in that positions are turns and the kernel is a short list. Document frequencies are not spread.
         Cost grows with the postings of the terms; `top_text` does less work when only the best are needed.
         """
         scores = np.zeros(self.size, dtype=np.float32)
         if not self.size:
             return scores
-        length = self.spread(self.length, kernel) if kernel else self.length
+        length = self.spread(self.length, kernel, in_session) if kernel else self.length
         average = max(float(length.mean()), 1.0)
         terms = list(weights)
         found = [
@@ -124,7 +135,7 @@ class Corpus:
             if kernel:
                 counts = np.zeros(self.size, dtype=np.float32)
                 counts[units] = tf
-                counts = self.spread(counts, kernel)
+                counts = self.spread(counts, kernel, in_session)
                 units = np.flatnonzero(counts)
                 tf = counts[units]
             scores[units] += -loss * term_scores(tf, length[units], average, k1=k1, b=b)

@@ -71,7 +71,7 @@ class Layout:
         opens = np.zeros(self.size, dtype=bool)
         user = self.roles.index("user") if "user" in self.roles else -1
         starts = np.flatnonzero(np.diff(self.session, prepend=-1))
-        for start, end in zip(starts, [*starts[1:], self.size], strict=True):
+        for start, end in zip(starts, np.append(starts[1:], self.size)[: len(starts)], strict=True):
             role = self.role[start:end]
             opener = role == user if (role == user).any() else self.speaker[start:end] == self.speaker[start]
             opens[start:end] = opener & ~np.concatenate(([False], opener[:-1]))

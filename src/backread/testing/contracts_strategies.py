@@ -114,7 +114,7 @@ class StrategyContract:
             _check(strategy.recall(history, question, 200, ctx), history, ctx, 200)
 
     def test_no_budget_is_exceeded(self, strategy: Strategy, history: History, ctx: Context) -> None:
-        """`rendered` has at most `budget` tokens and is the evidence; nothing fits is a flag, no budget is all of it."""
+        """`rendered` has at most `budget` tokens and shows the evidence; that nothing fits is a flag."""
         for budget in BUDGETS:
             recall = strategy.recall(history, QUESTION, budget, ctx)
             _check(recall, history, ctx, budget)
@@ -158,11 +158,13 @@ class StrategyContract:
         for name in ("evidence", "rendered", "tokens", "ranked", "considered", "degraded", "overflow"):
             assert getattr(first, name) == getattr(second, name), name
 
-    def test_what_was_said_later_is_not_shown(self, strategy: Strategy, history: History, ctx: Context) -> None:
+    def test_what_was_said_later_is_not_shown(
+        self, strategy: Strategy, history: History, store: TurnStore, ctx: Context
+    ) -> None:
         """In a view of the record as it once stood, and turns of unknown time are left out and counted."""
         as_of = _at(1500)
         turns = _turns(history)
-        view = History(history._store, history.user_id, as_of=as_of)
+        view = History(store, history.user_id, as_of=as_of)
         recall = strategy.recall(view, QUESTION, 1000, ctx, asked_at=_at(9999))
         assert recall.evidence
         for turn_id in [source.turn_id for line in recall.evidence for source in line.sources] + [*recall.considered]:
@@ -170,7 +172,7 @@ class StrategyContract:
             assert said_at is not None
             assert said_at <= as_of
         assert not recall.degraded
-        _keep(strategy, history._store, ctx, [TurnDraft("undated", "user", "The plumber recommended an iron kettle.")])
+        _keep(strategy, store, ctx, [TurnDraft("undated", "user", "The plumber recommended an iron kettle.")])
         later = strategy.recall(view, QUESTION, 1000, ctx)
         assert "iron kettle" not in later.rendered
         assert [item.count for item in later.degraded if item.part == "as_of"] == [1]
@@ -182,11 +184,13 @@ class StrategyContract:
         assert recall.asked_at == asked_at
         assert recall.evidence == strategy.recall(history, QUESTION, 1000, ctx).evidence
 
-    def test_other_users_change_nothing(self, strategy: Strategy, history: History, ctx: Context) -> None:
+    def test_other_users_change_nothing(
+        self, strategy: Strategy, history: History, store: TurnStore, ctx: Context
+    ) -> None:
         """Their turns are never looked at, and nothing of them touches a score."""
         before = strategy.recall(history, QUESTION, 1000, ctx)
         eve = [TurnDraft("kitchen", "user", f"{QUESTION} The gold one, number {number}.") for number in range(20)]
-        _keep(strategy, history._store, ctx, eve, "eve")
+        _keep(strategy, store, ctx, eve, "eve")
         after = strategy.recall(history, QUESTION, 1000, ctx)
         assert (after.evidence, after.ranked, after.rendered) == (before.evidence, before.ranked, before.rendered)
 
@@ -227,21 +231,23 @@ class StrategyContract:
         recall = strategy.recall(History(store, "ann"), QUESTION, 1000, ctx)
         assert any("copper kettle" in line.text for line in recall.evidence)
 
-    def test_deleted_turns_are_gone(self, strategy: Strategy, history: History, ctx: Context) -> None:
+    def test_deleted_turns_are_gone(self, strategy: Strategy, history: History, store: TurnStore, ctx: Context) -> None:
         """At once, before the next build."""
         first = next(history.turns()).turn_id
-        history._store.delete(history.user_id, turn_ids=[first])
+        store.delete(history.user_id, turn_ids=[first])
         recall = strategy.recall(history, QUESTION, 1000, ctx)
         _check(recall, history, ctx, 1000)
         assert "copper kettle" not in recall.rendered
 
-    def test_superseded_turns_are_not_shown(self, strategy: Strategy, history: History, ctx: Context) -> None:
+    def test_superseded_turns_are_not_shown(
+        self, strategy: Strategy, history: History, store: TurnStore, ctx: Context
+    ) -> None:
         """Their successor is."""
         old = next(history.turns()).turn_id
         new = TurnDraft(
             "travel", "user", "No: the plumber recommended a steel kettle.", said_at=_at(9002), supersedes=old
         )
-        _keep(strategy, history._store, ctx, [new])
+        _keep(strategy, store, ctx, [new])
         recall = strategy.recall(history, QUESTION, None, ctx)
         assert "steel kettle" in recall.rendered
         assert "copper kettle" not in recall.rendered

@@ -276,6 +276,8 @@ def _word_chunk(chunk: str) -> _Chunk:
         words += 1
         at = match.end()
     joined.append(chunk[at:])
+    if not pieces:  # nothing but Arabic tatweel
+        return _Chunk(())
     if words > 1 or joined[0] or joined[-1]:
         compounds.insert(0, "".join(joined))
         if words > 1 and joined[0]:

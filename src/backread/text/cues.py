@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-__all__ = ["ASKS", "TELLS_TIME", "NamedDate", "asks_when", "named_date", "turn_cues"]
+__all__ = ["ASKS", "MONTHS", "TELLS_TIME", "NamedDate", "asks_when", "named_dates", "turn_cues"]
 
 ASKS = 1
 """Bit of a turn that ends with a question mark."""
@@ -16,21 +16,13 @@ ASKS = 1
 TELLS_TIME = 2
 """Bit of a turn that has an expression of time."""
 
-_MONTHS = (
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
+MONTHS = (
+    *("january", "february", "march", "april", "may", "june"),
+    *("july", "august", "september", "october", "november", "december"),
 )
-_MONTH_WORDS = "|".join(month for month in _MONTHS if month != "may")
+"""English names of the months, lower case, in order."""
+
+_MONTH_WORDS = "|".join(month for month in MONTHS if month != "may")
 _DAYS = "(?:mon|tues|wednes|thurs|fri|satur|sun)day"
 _PERIODS = f"week|weekend|month|year|summer|winter|fall|autumn|spring|{_DAYS}"
 _TIME = re.compile(
@@ -43,9 +35,9 @@ _MAY = re.compile(r"\bMay\b")
 _WHEN = re.compile(
     r"\bwhen\b|\bwhat (?:date|day|month|year|time)\b|\bhow long\b|\bwhich (?:date|day|month|year|week)\b", re.IGNORECASE
 )
-_MONTH = re.compile(rf"\b(?:{_MONTH_WORDS})\b", re.IGNORECASE)
+_NAMES = "|".join(month.capitalize() for month in MONTHS)
+_DATE = re.compile(rf"(?:\b(\d{{1,2}})(?:st|nd|rd|th)?(?: of)? )?\b({_NAMES})\b(?:,? (\d{{1,2}})(?:st|nd|rd|th)?\b)?")
 _YEAR = re.compile(r"\b((?:19|20)\d\d)\b")
-_DAY = re.compile(r"\b(\d{1,2})(?:st|nd|rd|th)?\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +60,15 @@ def asks_when(question: str) -> bool:
     return _WHEN.search(question) is not None
 
 
-def named_date(question: str) -> NamedDate | None:
-    """The first month a question names, with its year and day if it names them; "may" counts only as "May"."""
-    match = _MONTH.search(question) or _MAY.search(question)
-    if match is None:
-        return None
-    year = _YEAR.search(question)
-    day = _DAY.search(question)
-    number = int(day[1]) if day else 0
-    return NamedDate(
-        _MONTHS.index(match[0].lower()) + 1, int(year[1]) if year else None, number if 1 <= number <= 31 else None
-    )
+def named_dates(question: str) -> tuple[NamedDate, ...]:
+    """The dates a question names, in order: months with a capital ("may" is a verb), with a day beside them.
+
+    The first year of the question counts for all of them.
+    """
+    found = _YEAR.search(question)
+    year = int(found[1]) if found else None
+    dates = []
+    for match in _DATE.finditer(question):
+        day = int(match[1] or match[3] or 0)
+        dates.append(NamedDate(MONTHS.index(match[2].lower()) + 1, year, day if 1 <= day <= 31 else None))
+    return tuple(dict.fromkeys(dates))

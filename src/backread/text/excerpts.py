@@ -68,9 +68,10 @@ def _append_stripped(text: str, start: int, end: int, spans: list[tuple[int, int
 def excerpt(text: str, terms: Collection[str], *, max_tokens: int, count: Callable[[str], int]) -> tuple[int, int]:
     """The half-open span of `text`, at most `max_tokens` long by `count`, that holds the most of the distinct `terms`.
 
-    `terms` are terms as of `query_terms`: stems, "=" surfaces and compounds. Of equal spans the first wins; room that is
-    left is filled, first back to the start of the sentence, then forwards, then backwards. The span starts and ends at word boundaries where there are any near, and never inside a grapheme
-    cluster. Where no term occurs it is the start of the text. (0, 0) for a blank text or when nothing fits.
+    `terms` are terms as of `query_terms`: stems, "=" surfaces and compounds. Of equal spans the first wins; room that
+    is left is filled, first back to the start of the sentence, then forwards, then backwards. The span starts and ends
+    at word boundaries where there are any near, and not inside a grapheme cluster unless that is all that fits. Where
+    no term occurs it is the start of the text. (0, 0) for a blank text or when nothing fits.
 
     `count` is called some dozens of times, apart from the first call on stretches not much longer than the budget.
     """
@@ -128,8 +129,9 @@ def _densest(matches: list[_Match], room: int) -> tuple[int, int]:
 def _widen(text: str, core: tuple[int, int], first: int, last: int, fits: _Fits) -> tuple[int, int]:
     """Fill the room around `core` within [first, last): sentence start, then forwards, then backwards."""
     start, end = core
-    sentence = _sentence_start(text, start, first)
-    start = sentence if fits(sentence, end) else _grow_left(text, start, end, sentence, fits)
+    if start < end:  # else the match itself does not fit: show how it begins
+        sentence = _sentence_start(text, start, first)
+        start = sentence if fits(sentence, end) else _grow_left(text, start, end, sentence, fits)
     end = _grow_right(text, start, end, last, fits)
     if end == last and start > first:
         start = _grow_left(text, start, end, first, fits)

@@ -2,9 +2,9 @@
 
 The rule has three parts. `safe` removes what could act below the level of words: controls, lone surrogates, direction
 overrides, and every line end but the newline. `quote` indents each line after the first, so that only the renderer
-starts lines at the margin and a stored line can't forge a numbered item or a header. `fence` puts an id into the opening and
-the closing tag that does not occur in what it encloses, so that stored text can't close its fence. None of this stops
-a model from believing what it reads; it only makes sure the model can tell what was quoted.
+starts lines at the margin and a stored line can't forge a numbered item or a header. `fence` puts an id into the
+opening and the closing tag that does not occur in what it encloses, so that stored text can't close its fence. None of
+this stops a model from believing what it reads; it only makes sure the model can tell what was quoted.
 """
 
 from __future__ import annotations

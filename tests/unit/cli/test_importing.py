@@ -162,7 +162,7 @@ def test_an_import_that_is_stopped_says_how_far_it_came_and_can_be_finished(
     assert data("import", str(file))["stored"] == 6
 
 
-def test_no_vectors_is_said(run: Run, tmp_path: Path) -> None:
+def test_no_vectors_is_said_with_the_command_that_makes_them(run: Run, store: Path, tmp_path: Path) -> None:
     file = chats(tmp_path / "c.jsonl", 1)
-    assert "backread reindex" in run("import", str(file), "--no-vectors").stdout
+    assert f"`backread reindex --path {store}`" in run("import", str(file), "--no-vectors").stdout
     assert "no embedder is set" in run("import", str(file)).stdout
