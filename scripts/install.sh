@@ -1,9 +1,7 @@
 #!/usr/bin/env bash
 # Make .venv with exactly what uv.lock names, and fetch the weights of the default embedder. Safe to run again.
 set -euo pipefail
-cd "$(dirname "$0")/.."
-unset VIRTUAL_ENV
-export UV_PROJECT_ENVIRONMENT=.venv UV_PYTHON_DOWNLOADS=never
+source "$(dirname "$0")/env.sh"
 uv_version=0.13.9
 
 find_python() {
@@ -33,9 +31,11 @@ if [ "$(.venv/bin/uv --version 2>/dev/null | cut -d' ' -f2)" != "$uv_version" ];
 fi
 .venv/bin/uv sync --frozen --inexact --quiet
 
-if ! .venv/bin/backread models fetch minilm; then
+if ! report=$(.venv/bin/backread models fetch minilm); then
     cat >&2 <<'MESSAGE'
 The weights of the default embedder could not be fetched. Everything works without them, but search is by text only
 and says so, and tests marked `weights` are skipped. To try again: .venv/bin/backread models fetch minilm
 MESSAGE
+elif [[ $report != *"already there"* ]]; then
+    echo "$report"
 fi

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # The unit tests with the lowest version of every dependency that pyproject.toml allows.
 set -euo pipefail
-cd "$(dirname "$0")/.."
-unset VIRTUAL_ENV
+source "$(dirname "$0")/env.sh"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -10,4 +9,5 @@ trap 'rm -rf "$work"' EXIT
     --output-file "$work/lowest.txt"
 .venv/bin/uv venv --quiet --python .venv/bin/python "$work/venv"
 .venv/bin/uv pip install --quiet --python "$work/venv/bin/python" --requirement "$work/lowest.txt" --group dev --editable .
-"$work/venv/bin/python" -m pytest tests/unit -q "$@"
+# Help looks as the locked version of typer draws it, so the pages are compared with that one only.
+"$work/venv/bin/python" -m pytest tests/unit -q --deselect tests/unit/test_docs.py::test_the_generated_parts_are_fresh "$@"

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # Build the wheel, install it alone (no dev dependencies, no source tree) and use it.
 set -euo pipefail
-cd "$(dirname "$0")/.."
-unset VIRTUAL_ENV
+source "$(dirname "$0")/env.sh"
 root=$PWD
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

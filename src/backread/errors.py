@@ -16,6 +16,7 @@ BackreadError                    anything this package raises on purpose; `.hint
 ├── ModelError                       a model could not do its work
 │   ├── ModelNotAvailableError       weights or endpoint are not there
 │   ├── ModelRequestError            the endpoint refused, timed out or answered with an error
+│   │   └── ContextWindowError           the prompt does not fit the model's window, or was cut to it
 │   ├── ModelOutputError             the answer came but can't be used
 │   └── ModelMismatchError           stored vectors belong to another embedder
 ├── ImportFormatError                a file an importer can't read as its format
@@ -32,6 +33,7 @@ __all__ = [
     "BackreadError",
     "BlankTextError",
     "ConflictError",
+    "ContextWindowError",
     "ImportFormatError",
     "InvalidInputError",
     "MissingExtraError",
@@ -109,7 +111,17 @@ class StaleVersionError(StoreError):
 
 
 class ModelError(BackreadError):
-    """A model could not do its work."""
+    """A model could not do its work.
+
+    Args:
+        message: what was wrong and where.
+        hint: what to do next.
+        usage: what the failed call took, a `types.Usage`, as far as the endpoint said; None when it didn't.
+    """
+
+    def __init__(self, message: str, *, hint: str | None = None, usage: object = None) -> None:
+        super().__init__(message, hint=hint)
+        self.usage = usage
 
 
 class ModelNotAvailableError(ModelError):
@@ -117,11 +129,79 @@ class ModelNotAvailableError(ModelError):
 
 
 class ModelRequestError(ModelError):
-    """The endpoint refused, timed out or answered with an error."""
+    """The endpoint refused, timed out or answered with an error.
+
+    Args:
+        message: what was wrong and where.
+        hint: what to do next.
+        usage: see `ModelError`.
+        status: the HTTP status, or the code an error inside a 200 gave; None when there was no answer.
+        retry_after: seconds the endpoint asked to wait.
+        retryable: True when the same request may succeed later: 429, 5xx, a timeout, a connection that broke.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        usage: object = None,
+        status: int | None = None,
+        retry_after: float | None = None,
+        retryable: bool = False,
+    ) -> None:
+        super().__init__(message, hint=hint, usage=usage)
+        self.status, self.retry_after, self.retryable = status, retry_after, retryable
+
+
+class ContextWindowError(ModelRequestError):
+    """The prompt does not fit the model's window, or the endpoint cut it: send a smaller one.
+
+    Args:
+        message: what was wrong and where.
+        hint: what to do next.
+        usage: see `ModelError`.
+        status: see `ModelRequestError`.
+        window: tokens of the window, None when unknown.
+        sent: tokens of the prompt, counted by the endpoint or estimated here.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        usage: object = None,
+        status: int | None = None,
+        window: int | None = None,
+        sent: int | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint, usage=usage, status=status)
+        self.window, self.sent = window, sent
 
 
 class ModelOutputError(ModelError):
-    """The model answered, but the answer can't be used (wrong count, NaN, wrong dimension, cut off)."""
+    """The model answered, but the answer can't be used (no text, wrong count, NaN, wrong format, cut off).
+
+    Args:
+        message: what was wrong and where.
+        hint: what to do next.
+        usage: see `ModelError`.
+        raw: the text that can't be used, None when there was none. It may quote the record: it is not for logs.
+        cut: True when the output ended at its limit, so that the format is not to blame.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        usage: object = None,
+        raw: str | None = None,
+        cut: bool = False,
+    ) -> None:
+        super().__init__(message, hint=hint, usage=usage)
+        self.raw, self.cut = raw, cut
 
 
 class ModelMismatchError(ModelError):

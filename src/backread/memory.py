@@ -25,6 +25,7 @@ from backread.retrieval.registry import create_retriever
 from backread.settings import Settings, resolve
 from backread.store.base import TurnStore
 from backread.store.history import History, Scope
+from backread.store.layout import UNKNOWN_TIME
 from backread.store.sqlite import SqliteStore
 from backread.strategies.base import Context, Parts, Strategy
 from backread.strategies.registry import create
@@ -272,16 +273,19 @@ class Memory:
             before=self._time(before),
         )
         retriever, degraded, pending = self._ready(history.user_id, mode)
-        if (scope.after or scope.before or history.as_of) and (undated := history.undated()):
-            degraded += (Degradation("time", "turns of unknown time are left out", undated),)
+        if scope.after or scope.before or history.as_of:
+            whole = self.history(user_id).corpus("turn", replace(scope, after=None, before=None))
+            if undated := int((whole.said_us == UNKNOWN_TIME).sum()):
+                degraded += (Degradation("time", "turns of unknown time are left out", undated),)
         corpus = history.corpus("turn", scope)
         hits: dict[tuple[str, str], Hit] = {}
         depth = max(50, 2 * top_k)
         while True:
             ranking = retriever.search(corpus, query, depth)
-            for turn, item in zip(
-                history.turns_by_id([item.unit_id for item in ranking.items]), ranking.items, strict=True
-            ):
+            turns = _turns(history, [item.unit_id for item in ranking.items])
+            for item in ranking.items:
+                if (turn := turns.get(item.unit_id)) is None:
+                    continue
                 known = hits.get((turn.name, turn.text))
                 also = () if known is None else (*known.also, turn)
                 best = Hit(turn, item.score) if known is None else replace(known, also=also)
@@ -339,7 +343,7 @@ class Memory:
             question, user_id=user_id, budget=budget, strategy=strategy, asked_at=asked_at, as_of=as_of
         )
         named = dict.fromkeys(source.turn_id for line in recall.evidence for source in line.sources)
-        turns = {turn.turn_id: turn for turn in self.history(user_id).turns_by_id(list(named))}
+        turns = _turns(self.history(user_id), list(named))
         if self._chat is None:
             return quote_answer(recall, turns, self._usable_embedder())
         return answer(recall, turns, self._chat)
@@ -521,6 +525,15 @@ def _named(value: object, what: str) -> str:
     if not isinstance(value, str) or not value.strip():
         raise InvalidInputError(f"{what} must be a non-empty text, not {value!r}")
     return value
+
+
+def _turns(history: History, turn_ids: Sequence[str]) -> dict[str, Turn]:
+    """Turns by id; those that were deleted since their ids were found are left out."""
+    try:
+        return dict(zip(turn_ids, history.turns_by_id(turn_ids), strict=True))
+    except NotFoundError:
+        half = len(turn_ids) // 2
+        return {**_turns(history, turn_ids[:half]), **_turns(history, turn_ids[half:])} if half else {}
 
 
 def _check_part(given: object, kind: type, what: str) -> None:

@@ -135,9 +135,7 @@ def _cost(item: Evidence, headings: Collection[str], counter: TokenCounter) -> i
     return extra + counter.count(f"{_WIDEST_NUMBER}{_line(item)}\n")
 
 
-def _cut(
-    item: Evidence, left: int, headings: Collection[str], counter: TokenCounter, question: str
-) -> Evidence | None:
+def _cut(item: Evidence, left: int, headings: Collection[str], counter: TokenCounter, question: str) -> Evidence | None:
     """The line shortened around the question's words until it costs at most `left`; None when that says nothing."""
     wanted = {term.term for term in query_terms(question) if not term.stop}
     present = {form for token in tokens(item.text) for form in (token.stem, f"={token.surface}")}

@@ -27,8 +27,15 @@ class Settings:
         models_dir: where weights are kept; None is the user's cache directory.
         embedder: name of the embedder, or "none" to search by text only.
         model: name of the chat model; None answers by quoting.
-        base_url: an OpenAI-compatible endpoint; None is the SDK's default.
+        build_model: the one that writes memory; None is `model`, as for the next three.
+        recall_model: the one that works on evidence when a question comes.
+        answer_model: the one that answers.
+        judge_model: the one that grades answers in the bench.
+        base_url: an OpenAI-compatible endpoint; None is OpenAI's own, which needs a key.
         api_key: its key; never shown.
+        timeout: seconds to wait for a chat model.
+        context_window: tokens a chat model can read and write together; a larger prompt is not sent. 0 is unknown.
+        prices: TOML file with prices of models; without one costs are unknown.
         strategy: how memory is made when a question comes.
         budget: tokens of evidence shown to the answerer, fence and numbers included.
         zone: time zone of times that come without one.
@@ -40,8 +47,15 @@ class Settings:
     models_dir: Path | None = None
     embedder: str = "minilm"
     model: str | None = None
+    build_model: str | None = None
+    recall_model: str | None = None
+    answer_model: str | None = None
+    judge_model: str | None = None
     base_url: str | None = None
     api_key: str | None = field(default=None, repr=False)
+    timeout: float = 120.0
+    context_window: int = 0
+    prices: Path | None = None
     strategy: str = "naive_rag"
     budget: int = 1000
     zone: str = "UTC"
@@ -68,8 +82,15 @@ ENVIRONMENT: Mapping[str, str] = {
     "models_dir": "BACKREAD_MODELS_DIR",
     "embedder": "BACKREAD_EMBEDDER",
     "model": "BACKREAD_MODEL",
+    "build_model": "BACKREAD_BUILD_MODEL",
+    "recall_model": "BACKREAD_RECALL_MODEL",
+    "answer_model": "BACKREAD_ANSWER_MODEL",
+    "judge_model": "BACKREAD_JUDGE_MODEL",
     "base_url": "OPENAI_BASE_URL",
     "api_key": "OPENAI_API_KEY",
+    "timeout": "BACKREAD_TIMEOUT",
+    "context_window": "BACKREAD_CONTEXT_WINDOW",
+    "prices": "BACKREAD_PRICES",
     "strategy": "BACKREAD_STRATEGY",
     "budget": "BACKREAD_BUDGET",
     "zone": "BACKREAD_ZONE",

@@ -9,6 +9,7 @@ import pytest
 
 from backread.models.base import ChatModel
 from backread.models.openai import OpenAIChat
+from backread.models.wrappers import CachedChat, MemoryReplyCache, MeteredChat, RetryingChat
 from backread.testing.contracts_models import CHAT_QUESTION, ChatModelContract
 from backread.testing.fakes import FakeChat, FunctionChat
 
@@ -40,3 +41,26 @@ class TestOpenAIChat(ChatModelContract):
         chat = OpenAIChat("m", base_url="http://server", http_client=httpx2.Client(transport=transport))
         yield chat
         chat.close()
+
+
+@pytest.fixture
+def ready() -> ChatModel:
+    return FakeChat({CHAT_QUESTION: "ready"})
+
+
+class TestRetryingChat(ChatModelContract):
+    @pytest.fixture
+    def chat(self, ready: ChatModel) -> ChatModel:
+        return RetryingChat(ready)
+
+
+class TestMeteredChat(ChatModelContract):
+    @pytest.fixture
+    def chat(self, ready: ChatModel) -> ChatModel:
+        return MeteredChat(ready, [])
+
+
+class TestCachedChat(ChatModelContract):
+    @pytest.fixture
+    def chat(self, ready: ChatModel) -> ChatModel:
+        return CachedChat(ready, MemoryReplyCache(), user_id="ann")

@@ -52,8 +52,11 @@ def answer(recall: Recall, turns: Mapping[str, Turn], chat: ChatModel) -> Answer
     degraded = list(recall.degraded)
     if checked.dropped:
         degraded.append(Degradation("citations", "could not be tied to a turn and were removed", checked.dropped))
-    if reply.finish_reason == "length":
-        degraded.append(Degradation("answer", f"was cut at {_MAX_TOKENS} tokens"))
+    if reply.cut:
+        full = reply.finish_reason == "length"
+        degraded.append(
+            Degradation("answer", f"was cut at {_MAX_TOKENS} tokens" if full else "broke off before its end")
+        )
     return Answer(
         text=checked.text,
         citations=checked.citations,

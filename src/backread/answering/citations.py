@@ -22,6 +22,7 @@ _WIDEST_RANGE = 20
 _QUOTES = re.compile(r"^[^\w\n]*QUOTES(?:[^\w\n]*$|[*_]*:[*_ ]*(?=\[))", re.MULTILINE | re.IGNORECASE)
 _LEAD = re.compile(r"\s*(?:\d+[.)]\s)?[^\w\[【［]*")
 _AROUND = " \t:*_>-–—\"“”„‟«»'‘’「」『』"
+_AFTER = re.compile(r"(?<=[\"”»'’」』])\s*[.,;]\s*\Z")
 _CUT = re.compile(r"\s*\[…cut from turn [^\]]*\]?")
 
 # Signs that a model writes in another form than the turn it copies from.
@@ -93,7 +94,7 @@ def _quotes(tail: str) -> dict[int, list[str]]:
         while (lead := _LEAD.match(line, at)) and (match := _MARK.match(line, lead.end())):
             numbers.extend(_numbers(match[1]))
             at = match.end()
-        words = _CUT.sub("", line[at:]).strip(_AROUND)
+        words = _AFTER.sub("", _CUT.sub("", line[at:])).strip(_AROUND)
         for number in numbers:
             if words:
                 quotes.setdefault(number, []).append(words)
@@ -166,7 +167,7 @@ def find_quote(text: str, quote: str) -> tuple[int, int] | None:
 def _readings(quote: str) -> Iterator[str]:
     whole = quote.replace("...", "…").strip(" \t\n…")
     bare = whole.strip(" \t\n….,;:!?")
-    yield from dict.fromkeys(words for words in (whole, bare) if words)
+    yield from dict.fromkeys(words for words in (whole, bare) if words.split())
 
 
 def _supporting(line: Evidence, turn: Turn, shown: tuple[int, int], statement: str) -> tuple[int, int] | None:

@@ -96,8 +96,9 @@ def _scores(question: str, spans: list[_Span], embedder: Embedder | None) -> np.
     frequency = Counter(stem for stems in found for stem in stems)
     # A word of the question that no sentence has still counts: the others together don't make up for it.
     rarity = {stem: math.log(1 + len(spans) / (frequency[stem] or 0.5)) for stem in wanted}
-    most = sum(rarity.values()) or 1.0
-    scores = np.array([sum(rarity[stem] for stem in stems) / most for stems in found], dtype=np.float64)
+    most = sum(sorted(rarity.values())) or 1.0
+    # In a fixed order: sums of floats must not depend on how a set happens to be laid out.
+    scores = np.array([sum(rarity[stem] for stem in sorted(stems)) / most for stems in found], dtype=np.float64)
     if embedder is not None and spans:
         named = [f"{span.turn.speaker}: {span.text}" if span.turn.speaker else span.text for span in spans]
         vectors = embedder.embed(named)

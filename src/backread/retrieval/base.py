@@ -85,10 +85,12 @@ def best(scores: NDArray[np.float32], top_k: int) -> NDArray[np.int64]:
 
 
 def ranking(corpus: Corpus, scored: Scored, top_k: int) -> Ranking:
-    """The ranking a scored corpus gives."""
-    units = best(scored.scores, top_k)
-    ids = corpus.unit_ids(units.tolist())
-    return Ranking(
-        tuple(ScoredUnit(unit_id, float(scored.scores[unit])) for unit_id, unit in zip(ids, units, strict=True)),
-        scored.degraded,
-    )
+    """The ranking a scored corpus gives; units that were deleted since the corpus was read are left out."""
+    units: list[int] = best(scored.scores, top_k).tolist()
+    ids = corpus.unit_ids(units)
+    if len(ids) == len(units):
+        named = list(zip(ids, units, strict=True))
+    else:
+        named = [(unit_id, unit) for unit in units for unit_id in corpus.unit_ids([unit])]
+    items = tuple(ScoredUnit(unit_id, float(scored.scores[unit])) for unit_id, unit in named)
+    return Ranking(items, scored.degraded)

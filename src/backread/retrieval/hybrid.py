@@ -1,14 +1,15 @@
 """The default retrieval: text, vectors and conversational cues in one linear score.
 
-    score = text + 2.0 dense + 2.6 session + 1.1 speaker + 1.0 time + 2.0 date - 0.4 asks
+    score = text + 2.5 dense + 2.5 session + 1.2 speaker + 1.0 time + 2.0 date - 0.4 asks
 
-- `text`: BM25 whose term counts are spread over the neighbouring turns and a little over the session
-  (`Corpus.text_scores`), divided by ln(1 + n), so that it has one scale for short and long histories;
+- `text`: BM25 whose term counts are spread over neighbouring turns (`Corpus.spread`), divided by ln(1 + n), so that it has
+  one scale for short and long histories;
 - `dense`: cosine, and `session`: the best cosine of the unit's session (`prior`);
 - `speaker`: 1 for turns of the one speaker the question names; text and vectors see the question without speakers'
   names (`speaker`);
 - `time`: 1 for turns that tell a time, when the question asks for one; `date`: how well a turn fits a date the question
-  names (`temporal`); `asks`: 1 for turns that are questions.
+  names (`temporal`); `asks`: 1 for turns that are questions. Without any vector these cues count half: the rest of the
+  score is then smaller by as much.
 
 The scores have fixed scales, so nothing is normalised by query; Bruch, Gai & Ingber, "An Analysis of Fusion Functions
 for Hybrid Retrieval", TOIS 2023, find a linear combination little touched by that. How the constants were fitted, on
@@ -34,7 +35,7 @@ from backread.retrieval.speaker import named_speakers, without_names
 from backread.retrieval.temporal import date_match, tells_time
 from backread.store.corpus import Corpus
 from backread.text.cues import ASKS, asks_when, named_dates
-from backread.types import Degradation, Ranking
+from backread.types import Ranking
 
 __all__ = ["HybridRetriever", "HybridWeights"]
 
@@ -43,19 +44,22 @@ _LOWEST = np.float32(1e-3)
 
 @dataclass(frozen=True, slots=True)
 class HybridWeights:
-    """Constants of the score; see the module. `kernel` and `in_session` are the shares of `Corpus.spread`."""
+    """Constants of the score; see the module.
 
-    dense: float = 2.0
-    session: float = 2.6
-    speaker: float = 1.1
+    `alone` is the factor on the cues without vectors; `kernel` has the shares of `Corpus.spread`.
+    """
+
+    dense: float = 2.5
+    session: float = 2.5
+    speaker: float = 1.2
     time: float = 1.0
     date: float = 2.0
     asks: float = -0.4
-    kernel: Sequence[float] = (0.5, 0.3)
-    in_session: float = 0.05
+    alone: float = 0.5
+    kernel: Sequence[float] = (0.6, 0.3)
 
 
-_TEXT = Bm25Retriever(k1=0.9, b=0.4, surface=0.0)
+_TEXT = Bm25Retriever(surface=0.0)
 
 
 class HybridRetriever:
@@ -101,19 +105,20 @@ class HybridRetriever:
             return Scored(nothing)
         text = self._text_scores(corpus, terms)
         matched = text > 0
-        total = text
-        degraded: tuple[Degradation, ...] = ()
+        dense = Scored(np.full_like(nothing, np.nan))
         if self._dense is not None:
             dense = self._dense.scores(corpus, words, top_k)
+        cues = self._cues(corpus, question, named)
+        if np.isnan(dense.scores).all():
+            total = text + np.float32(self._weights.alone) * cues
+        else:
             matched |= dense.scores > 0
-            total = total + self._weights.dense * np.nan_to_num(dense.scores)
+            total = text + cues + self._weights.dense * np.nan_to_num(dense.scores)
             total += self._weights.session * np.nan_to_num(session_prior(dense.scores, corpus.session))
-            degraded = dense.degraded
-        total = total + self._cues(corpus, question, named)
         if not matched.any():
-            return Scored(nothing, degraded)
+            return Scored(nothing, dense.degraded)
         total += _LOWEST - total[matched].min()
-        return Scored(np.where(matched, total, nothing).astype(np.float32), degraded)
+        return Scored(np.where(matched, total, nothing).astype(np.float32), dense.degraded)
 
     def _text_scores(self, corpus: Corpus, terms: Mapping[str, float]) -> NDArray[np.float32]:
         # A round or session is already the sum of its turns.
@@ -123,7 +128,6 @@ class HybridRetriever:
             k1=self._text.k1,
             b=self._text.b,
             kernel=self._weights.kernel if spread else (),
-            in_session=self._weights.in_session if spread else 0.0,
         )
         return scores / np.float32(math.log1p(corpus.size))
 

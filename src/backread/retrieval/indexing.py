@@ -73,17 +73,19 @@ def _embed(
         return won and (deadline is None or time.monotonic() < deadline)
 
     for unit in docs:
-        for part, text in enumerate(_passages(unit, embedder)):
-            if unit.doc == reached.doc and part < reached.part:
+        passages = _passages(unit, embedder)
+        for part, text in enumerate(passages, 1):
+            if unit.doc == reached.doc and part <= reached.part:
                 continue
             texts.append(text)
             owners.append(unit.doc)
-            if len(texts) >= _BATCH and not flush(Progress(unit.doc, part + 1)):
+            full = len(texts) >= _BATCH and part < len(passages)
+            if full and not flush(Progress(unit.doc, part)):
                 return deadline is None or time.monotonic() < deadline
         finished += 1
         # A unit without words still moves the mark, or it would be pending for ever.
-        reached_all = Progress(unit.doc + 1, 0)
-        if unit is docs[-1] and not flush(reached_all):
+        full = len(texts) >= _BATCH or unit is docs[-1]
+        if full and not flush(Progress(unit.doc + 1, 0)):
             return deadline is None or time.monotonic() < deadline
     return True
 

@@ -15,6 +15,7 @@ from backread.text.cues import MONTHS
 __all__ = ["named_speakers", "without_names"]
 
 _FEWEST_WORDS = 2
+_TITLES = frozenset(("dr", "mr", "mrs", "ms", "miss", "prof", "professor", "sir", "st"))
 _ROLES = frozenset(("system", "developer", "user", "assistant", "tool", "function", "participant"))
 
 
@@ -22,9 +23,11 @@ def _mentions(question: str, name: str) -> list[tuple[int, int]]:
     """Where a name stands in a question: the whole name, else its first word; a possessive belongs to it.
 
     Case doesn't matter, but a name that is also a common word or a month ("Will", "May") needs its capital and must not
-    open the question.
+    open the question. A title ("Dr. Lee") is no first name.
     """
     first = name.split()[0] if name.split() else ""
+    if first.rstrip(".").casefold() in _TITLES or first.endswith("."):
+        first = ""
     for form in dict.fromkeys((name.strip(), first)):
         if not form or form.casefold() in _ROLES:
             continue
@@ -43,11 +46,11 @@ def named_speakers(question: str, speakers: Sequence[str]) -> tuple[str, ...]:
 
 def without_names(question: str, names: Sequence[str]) -> str:
     """The question without these names, white space folded; as it is when fewer than two words would remain."""
-    spans = sorted({span for name in names for span in _mentions(question, name)}, reverse=True)
-    if not spans:
+    kept = list(question)
+    for start, end in (span for name in names for span in _mentions(question, name)):
+        kept[start:end] = " " * (end - start)  # one for one: names may stand inside each other
+    rest = "".join(kept)
+    if rest == question:
         return question
-    rest = question
-    for start, end in spans:
-        rest = rest[:start] + " " + rest[end:]
     rest = " ".join(rest.split())
     return rest if len(re.findall(r"\w+", rest)) >= _FEWEST_WORDS else question

@@ -121,8 +121,13 @@ class ConnectionPool:
         Raises:
             StoreBusyError: a reader kept it from being emptied; what was erased may still be in it.
         """
+        deadline = time.monotonic() + BUSY_TIMEOUT_S
         with self._writing, self._lent() as connection:
-            (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            # SQLite waits for readers, but not for another process that does the same.
+            while (busy := connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]) and (
+                time.monotonic() < deadline
+            ):
+                time.sleep(0.01)
         if busy:
             raise StoreBusyError(
                 f"{self.path}: deleted, but another reader kept the log from being emptied for {BUSY_TIMEOUT_S:.0f} s",

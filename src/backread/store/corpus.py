@@ -22,6 +22,8 @@ __all__ = ["Corpus"]
 
 Scores = NDArray[np.float32]
 
+_SELF_CONTAINED = np.float32(20)  # terms from which a unit needs its neighbours less
+
 
 class Corpus:
     """Units in history order: (session start, position), so that a stable sort by score has the right ties.
@@ -89,19 +91,24 @@ class Corpus:
         """int8 (size,): bits of `text.cues.turn_cues` of each unit's first turn."""
         return self._layout.cues[self.first]
 
-    def spread(self, values: Scores, kernel: Sequence[float], in_session: float = 0.0) -> Scores:
+    @cached_property
+    def _needs_context(self) -> Scores:
+        """float32 (size,): how much each unit takes from its neighbours; a long one says what it is about by itself."""
+        return np.minimum(np.float32(1), _SELF_CONTAINED / np.maximum(self.length, np.float32(1)))
+
+    def spread(self, values: Scores, kernel: Sequence[float]) -> Scores:
         """Each unit's value plus shares of those near it in its session, float32 (size,).
 
-        `kernel[i]` is the share of the units i+1 before and after it, `in_session` that of all units of the session.
+        `kernel[i]` is the share of the units i+1 before and after it; units of more than 20 terms take less of them,
+        in inverse proportion to their length.
         """
-        out = values.astype(np.float32, copy=True)
-        if in_session:
-            out += (in_session * np.bincount(self.session, values))[self.session].astype(np.float32)
+        near = np.zeros(self.size, dtype=np.float32)
         for distance, share in enumerate(kernel, 1):
             together = self.session[distance:] == self.session[:-distance]
-            out[distance:] += share * values[:-distance] * together
-            out[:-distance] += share * values[distance:] * together
-        return out
+            near[distance:] += share * values[:-distance] * together
+            near[:-distance] += share * values[distance:] * together
+        spread: Scores = values + self._needs_context * near
+        return spread
 
     def text_scores(
         self,
@@ -110,7 +117,6 @@ class Corpus:
         k1: float = 1.2,
         b: float = 0.75,
         kernel: Sequence[float] = (),
-        in_session: float = 0.0,
     ) -> Scores:
         """BM25 of every unit for weighted terms, float32 (size,): 0 where no term occurs, positive where one does.
 
@@ -122,7 +128,7 @@ class Corpus:
         scores = np.zeros(self.size, dtype=np.float32)
         if not self.size:
             return scores
-        length = self.spread(self.length, kernel, in_session) if kernel else self.length
+        length = self.spread(self.length, kernel) if kernel else self.length
         average = max(float(length.mean()), 1.0)
         terms = list(weights)
         found = [
@@ -135,7 +141,7 @@ class Corpus:
             if kernel:
                 counts = np.zeros(self.size, dtype=np.float32)
                 counts[units] = tf
-                counts = self.spread(counts, kernel, in_session)
+                counts = self.spread(counts, kernel)
                 units = np.flatnonzero(counts)
                 tf = counts[units]
             scores[units] += -loss * term_scores(tf, length[units], average, k1=k1, b=b)
@@ -167,7 +173,9 @@ class Corpus:
         if self._name != TURNS or self.size != self._layout.size or self.unit != "turn" or not self.size:
             return self.text_scores(weights, k1=k1, b=b)
         terms = list(weights)
-        frequencies = self._store.document_frequencies(self.user_id, self._name, terms)
+        # Turns that came since this corpus was made are counted in: at most one for each that is here.
+        counts = self._store.document_frequencies(self.user_id, self._name, terms)
+        frequencies = [min(count, self.size) for count in counts]
         gains = {term: weights[term] * idf(df, self.size) for term, df in zip(terms, frequencies, strict=True) if df}
         average = max(float(self.length.mean()), 1.0)
         left = sorted(gains, key=lambda term: (-gains[term], term))

@@ -137,7 +137,7 @@ class History:
             raise InvalidInputError(f"there is no unit {unit!r}", hint=f"units: {', '.join(get_args(Unit))}")
         scope = scope or Scope()
         if unit == "user_turn" and scope.roles is None:
-            scope = Scope(HUMAN_ROLES, scope.speakers, scope.session_ids, scope.after, scope.before, scope.as_of)
+            scope = replace(scope, roles=HUMAN_ROLES)
         layout, rows = self._rows(scope)
         return Corpus(self._store, self.user_id, TURNS, unit, layout, rows)
 
@@ -157,8 +157,9 @@ class History:
             yield from self._store.turns_by_doc(self.user_id, docs[start : start + _PAGE].tolist())
 
     def arrivals(self) -> Iterator[Turn]:
-        """All turns in order of arrival, which keeps every turn after the one it supersedes."""
-        docs = np.sort(self._store.layout(self.user_id).docs)
+        """All turns of this view in order of arrival, which keeps every turn after the one it supersedes."""
+        layout = self._store.layout(self.user_id)
+        docs = np.sort(layout.docs[self._existing(layout)])
         for start in range(0, len(docs), _PAGE):
             yield from self._store.turns_by_doc(self.user_id, docs[start : start + _PAGE].tolist())
 

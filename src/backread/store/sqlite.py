@@ -100,6 +100,8 @@ class SqliteStore:
         self, user_id: str, *, turn_ids: Sequence[str] | None = None, session_id: str | None = None
     ) -> DeleteReceipt:
         """See `TurnStore.delete`."""
+        if self._analyzer != ANALYZER:
+            self.rebuild_text_index(user_id)  # postings are erased by their terms, which must be those of this version
         with self._pool.write() as db:
             user = user_row(db, user_id)
             receipt = DeleteReceipt(user_id, 0, 0, 0, 0, 0, 0)

@@ -2,59 +2,17 @@
 
 from __future__ import annotations
 
-import http.server
 import json
-import threading
-from collections.abc import Callable
 from typing import Any
 
 import httpx2
 import pytest
+from chat_wires import MESSAGES, Wire, answering, choice, completion
 
 from backread.errors import ModelNotAvailableError, ModelOutputError, ModelRequestError
-from backread.models.base import ChatMessage, ChatReply
 from backread.models.openai import OpenAIChat
 
-MESSAGES = [ChatMessage("system", "Be brief."), ChatMessage("user", "Où? 東京 🎉")]
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": False}
-
-
-def completion(**changes: Any) -> dict[str, Any]:
-    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "Here."}}
-    return {
-        "id": "1",
-        "object": "chat.completion",
-        "created": 1,
-        "model": "served",
-        "choices": [choice],
-        "usage": {"prompt_tokens": 12, "completion_tokens": 3, "total_tokens": 15},
-    } | changes
-
-
-def choice(content: object, finish: str | None = "stop", **message: object) -> dict[str, Any]:
-    return {"index": 0, "finish_reason": finish, "message": {"role": "assistant", "content": content, **message}}
-
-
-class Wire:
-    """A chat model over a transport that keeps the requests and answers with what it is given."""
-
-    def __init__(self, answer: Callable[[httpx2.Request], httpx2.Response], **options: Any) -> None:
-        self.requests: list[httpx2.Request] = []
-
-        def handle(request: httpx2.Request) -> httpx2.Response:
-            self.requests.append(request)
-            return answer(request)
-
-        options = {"base_url": "http://server:8000"} | options
-        self.chat = OpenAIChat("m", http_client=httpx2.Client(transport=httpx2.MockTransport(handle)), **options)
-
-    def ask(self, **options: Any) -> ChatReply:
-        arguments: dict[str, Any] = {"purpose": "answer", "max_tokens": 50} | options
-        return self.chat.complete(MESSAGES, **arguments)
-
-
-def answering(body: object, status: int = 200) -> Wire:
-    return Wire(lambda request: httpx2.Response(status, json=body))
 
 
 def test_the_request_body_is_exactly_this() -> None:
@@ -106,12 +64,16 @@ def test_base_url_with_and_without_v1(given: str, called: str) -> None:
     assert OpenAIChat("m", base_url=given).base_url == called
 
 
+# CFG-01
 def test_only_the_configured_key_and_address_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://elsewhere/v1")
+    monkeypatch.setenv("OPENAI_ORG_ID", "org")
+    monkeypatch.setenv("OPENAI_PROJECT_ID", "project")
     wire = answering(completion())
     wire.ask()
     assert wire.requests[0].headers["Authorization"] == "Bearer none"
+    assert not {"openai-organization", "openai-project"} & wire.requests[0].headers.keys()
     assert wire.requests[0].url.host == "server"
     keyed = Wire(lambda request: httpx2.Response(200, json=completion()), api_key="mine")
     keyed.ask()
@@ -156,7 +118,6 @@ def test_a_cut_reply_says_so() -> None:
     [
         (completion(choices=[]), "no choices"),
         (completion(choices=None), "no choices"),
-        ({"error": {"message": "upstream is busy", "code": 502}}, "no choices: upstream is busy"),
         ({}, "no choices"),
         ([], "no choices"),
         (completion(choices=[choice(None)]), r"no text \(finish_reason stop"),
@@ -229,35 +190,166 @@ def test_no_answer_in_time_is_a_request_error(error: type[httpx2.TransportError]
         _raising(error).ask()
 
 
-@pytest.mark.integration
-@pytest.mark.enable_socket
-def test_over_a_real_connection() -> None:
-    seen: list[dict[str, Any]] = []
+@pytest.mark.parametrize(
+    ("status", "body", "passes"),
+    [
+        (400, {}, False),
+        (401, {}, False),
+        (404, {}, False),
+        (408, {}, True),
+        (429, {}, True),
+        (429, {"error": {"message": "pay first", "code": "insufficient_quota"}}, False),
+        (500, {}, True),
+        (501, {}, False),
+        (503, {}, True),
+    ],
+)
+def test_only_what_may_pass_is_retryable(status: int, body: object, passes: bool) -> None:
+    with pytest.raises(ModelRequestError) as caught:
+        answering(body, status).ask()
+    assert (caught.value.status, caught.value.retryable) == (status, passes)
 
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            seen.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            body = json.dumps(completion()).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
 
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"Retry-After": "2"}, 2.0),
+        ({"Retry-After": "0.5"}, 0.5),
+        ({"Retry-After": "-3"}, 0.0),
+        ({"Retry-After": "nan"}, None),
+        ({"Retry-After": "soon"}, None),
+        ({"Retry-After-Ms": "1500", "Retry-After": "9"}, 1.5),
+        ({"Retry-After": "Mon, 01 Jun 2026 10:00:30 GMT", "Date": "Mon, 01 Jun 2026 10:00:00 GMT"}, 30.0),
+        ({"Retry-After": "Mon, 01 Jun 2020 10:00:30 GMT"}, 0.0),
+    ],
+)
+def test_the_wait_that_is_asked_for_is_kept(headers: dict[str, str], seconds: float | None) -> None:
+    wire = Wire(lambda request: httpx2.Response(429, json={}, headers=headers))
+    with pytest.raises(ModelRequestError) as caught:
+        wire.ask()
+    assert caught.value.retry_after == seconds
 
-    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        chat = OpenAIChat("m", base_url=f"http://127.0.0.1:{server.server_address[1]}", timeout=10)
-        assert chat.complete(MESSAGES, purpose="answer", max_tokens=5).text == "Here."
-        chat.close()
-        assert chat.complete(MESSAGES, purpose="answer", max_tokens=5).text == "Here."  # opens again
-        chat.close()
-        server.shutdown()
-        thread.join()
-    assert [body["model"] for body in seen] == ["m", "m"]
-    with pytest.raises(ModelNotAvailableError):
+
+@pytest.mark.parametrize("error", [httpx2.ReadError, httpx2.RemoteProtocolError])
+def test_a_connection_that_breaks_may_be_tried_again(error: type[httpx2.TransportError]) -> None:
+    with pytest.raises(ModelRequestError, match="the connection broke: the cause") as caught:
+        _raising(error).ask()
+    assert caught.value.retryable
+
+
+# LLM-07
+@pytest.mark.parametrize(
+    ("body", "status", "passes"),
+    [
+        ({"choices": None, "error": {"code": 429, "message": "daily limit"}}, 429, True),
+        ({"error": {"code": "502", "message": "daily limit"}}, 502, True),
+        ({"error": {"code": "model_not_found", "message": "daily limit"}}, None, False),
+        ({"error": "daily limit"}, None, False),
+        (completion(error={"message": "daily limit"}), None, False),
+    ],
+)
+def test_an_error_inside_a_200_is_raised_with_the_servers_words(body: object, status: int | None, passes: bool) -> None:
+    wire = answering(body)
+    with pytest.raises(ModelRequestError, match="the answer is an error: daily limit") as caught:
+        wire.ask()
+    assert (caught.value.status, caught.value.retryable) == (status, passes)
+    assert len(wire.requests) == 1
+
+
+def test_a_redirect_is_not_followed() -> None:
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(307, headers={"Location": "http://elsewhere/v1/chat/completions"})
+
+    chat = OpenAIChat("m", base_url="http://server")
+    chat._open()._client._transport = httpx2.MockTransport(answer)
+    with pytest.raises(ModelRequestError, match="HTTP 307"):
         chat.complete(MESSAGES, purpose="answer", max_tokens=5)
-    chat.close()
+
+
+# CFG-01
+def test_without_address_and_key_nothing_is_called() -> None:
+    wire = Wire(lambda request: httpx2.Response(200, json=completion()), base_url=None)
+    with pytest.raises(ModelNotAvailableError, match="'m' has no endpoint") as caught:
+        wire.ask()
+    assert "OPENAI_API_KEY" in (caught.value.hint or "")
+    assert wire.requests == []
+    assert wire.chat.window() is None
+
+
+# LLM-01
+@pytest.mark.parametrize(
+    ("content", "text", "reasoning"),
+    [
+        ("<think>Paris? {no}</think>\n\nLyon.", "Lyon.", "Paris? {no}"),
+        ("</think>Lyon.", "Lyon.", None),
+        ("Where?\n</think>\n\nLyon.", "Lyon.", "Where?"),
+        ("The tag <think> was discussed.", "The tag <think> was discussed.", None),
+        ("  As is.\n", "  As is.\n", None),
+    ],
+)
+def test_leading_reasoning_is_no_part_of_the_text(content: str, text: str, reasoning: str | None) -> None:
+    reply = answering(completion(content)).ask()
+    assert (reply.text, reply.reasoning) == (text, reasoning)
+
+
+def test_reasoning_that_never_ends_is_an_output_error() -> None:
+    wire = answering(completion(choices=[choice("<think>cut off before closing", "length")]))
+    with pytest.raises(ModelOutputError, match="reasoning only; finish_reason length") as caught:
+        wire.ask(purpose="build")
+    error = caught.value
+    assert (error.cut, error.raw) == (True, "<think>cut off before closing")
+    assert getattr(error.usage, "output_tokens", None) == 3  # it was paid for
+
+
+# LLM-04
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ({"content": "", "reasoning_content": "Let me think. Lyon"}, "reasoning only"),
+        ({"content": None, "reasoning": "... Lyon"}, "reasoning only"),
+        ({"content": None, "tool_calls": [{"function": {"name": "save", "arguments": "{}"}}]}, "calls the tool save"),
+        ({"content": None}, "no text"),
+    ],
+)
+def test_text_in_other_fields_is_never_the_answer(message: dict[str, Any], said: str) -> None:
+    content = message.pop("content")
+    with pytest.raises(ModelOutputError, match=said):
+        answering(completion(choices=[choice(content, **message)])).ask()
+
+
+# LLM-04
+def test_content_wins_over_reasoning() -> None:
+    reply = answering(completion(choices=[choice("final", reasoning_content="draft", reasoning="draft")])).ask()
+    assert (reply.text, reply.reasoning) == ("final", "draft")
+
+
+def test_a_content_in_parts_is_read() -> None:
+    parts = [
+        {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
+        {"type": "text", "text": "Ly"},
+        {"type": "image_url"},
+        {"type": "text", "text": "on"},
+    ]
+    reply = answering(completion(choices=[choice(parts, "max_tokens")])).ask()
+    assert (reply.text, reply.reasoning, reply.finish_reason, reply.cut) == ("Lyon", "hm", "length", True)
+
+
+# LLM-05
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"choices": [{"message": {"content": "ok"}, "finish_reason": "stop"}]},
+        {"choices": [{"message": {"content": "ok"}, "finish_reason": "stop"}], "usage": None},
+        {
+            "choices": [{"message": {"content": "ok"}, "finish_reason": "stop"}],
+            "usage": {"prompt_tokens": 5, "completion_tokens": 1, "prompt_tokens_details": None},
+        },
+    ],
+)
+def test_optional_accounting_may_be_missing(answer: dict[str, Any]) -> None:
+    reply = answering(answer).ask()
+    assert reply.text == "ok"
+    counted = (5, 1) if answer.get("usage") else (None, None)
+    assert (reply.usage.input_tokens, reply.usage.output_tokens) == counted
+    assert (reply.usage.cache_read_tokens, reply.usage.cost) == (None, None)

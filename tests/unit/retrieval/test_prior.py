@@ -1,15 +1,16 @@
-"""A session's share in the score of its turns, by hand."""
+"""A session's share in the score of its turns."""
 
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from backread.retrieval.prior import session_prior
 
+NAN = float("nan")
 
-def prior(scores: list[float], session: list[int], best: int = 3) -> list[float]:
-    out = session_prior(np.array(scores, dtype=np.float32), np.array(session, dtype=np.int32), best)
+
+def prior(scores: list[float], session: list[int]) -> list[float]:
+    out = session_prior(np.array(scores, dtype=np.float32), np.array(session, dtype=np.int32))
     assert out.dtype == np.float32
     return [float(value) for value in out]
 
@@ -18,18 +19,19 @@ def test_nothing_gives_nothing() -> None:
     assert prior([], []) == []
 
 
-def test_each_session_gets_the_mean_of_its_best() -> None:
-    # Session 0: (4 + 2) / 2; session 1: (9 + 5) / 2, its 1 is not among the two best.
-    assert prior([2, 4, 5, 1, 9], [0, 0, 1, 1, 1], best=2) == pytest.approx([3, 3, 7, 7, 7])
+def test_each_turn_gets_the_best_of_its_session() -> None:
+    assert prior([2, 4, 5, 1, 9, -3], [0, 0, 1, 1, 1, 2]) == [4, 4, 9, 9, 9, -3]
 
 
-def test_a_shorter_session_takes_what_it_has() -> None:
-    assert prior([2, 8, 4], [0, 1, 1], best=3) == pytest.approx([2, 6, 6])
+def test_numbers_of_sessions_may_be_left_out() -> None:
+    assert prior([2, 1, 7], [3, 3, 8]) == [2, 2, 7]
 
 
-def test_one_turn_is_its_own_session() -> None:
-    assert prior([-1.5], [4]) == pytest.approx([-1.5])
+def test_what_has_no_score_yet_takes_that_of_the_others() -> None:
+    assert prior([NAN, 0.5, NAN], [0, 0, 0]) == [0.5, 0.5, 0.5]
 
 
-def test_sessions_need_not_start_at_0_nor_be_ordered() -> None:
-    assert prior([1, 10, 3], [7, 2, 7], best=1) == pytest.approx([3, 10, 3])
+def test_a_session_without_a_score_has_none() -> None:
+    first, *rest = prior([NAN, NAN, 1], [0, 0, 1])
+    assert np.isnan([first, rest[0]]).all()
+    assert rest[1] == 1

@@ -25,6 +25,12 @@ from backread.retrieval.speaker import named_speakers, without_names
         ("Где живёт Оля?", ["Оля"], ("Оля",)),
         ("What did D.J. (2) say?", ["D.J. (2)"], ("D.J. (2)",)),
         ("What did DxJx (2) say?", ["D.J. (2)"], ()),
+        ("What did Ann say?", ["Ann Lee", "Ole Ann"], ("Ann Lee",)),  # the first name is enough
+        ("What did Ann Lee say?", ["Ann Lee", "Ann Roe"], ("Ann Lee", "Ann Roe")),
+        ("What did Dr. Roe say?", ["Dr. Lee", "Dr. Roe", "dr Poe"], ("Dr. Roe",)),
+        ("What will Will do in May?", ["Will", "May"], ("Will", "May")),
+        ("Will she, or may he? Will he?", ["Will", "May"], ("Will",)),
+        ("What does the user or the assistant say?", ["user", "assistant", "User 1"], ()),
         ("a+b a*b [x] (y | z", ["a+b", "[x", "(y", "|", "\\"], ("a+b", "[x", "(y", "|")),
         ("Was Ann Lee there?", ["Ann", "Ann Lee"], ("Ann", "Ann Lee")),
         ("Anyone?", ["", " ", "\n"], ()),

@@ -6,18 +6,21 @@ import math
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from store_samples import draft, entry
+from store_samples import NOON, draft, entry
 
 from backread.store.base import TURNS, Progress
 from backread.store.corpus import Corpus
 from backread.store.history import History, Scope
+from backread.store.layout import UNKNOWN_TIME
 from backread.store.sqlite import SqliteStore
+from backread.text.cues import turn_cues
 from backread.types import Unit
 
 K1, B = 1.2, 0.75
@@ -108,6 +111,17 @@ def test_rounds_of_a_scope_hold_the_turns_in_scope_only(store: SqliteStore) -> N
     assert corpus.text_scores({"blue": 1.0}).tolist() == [0, 0]
 
 
+def test_a_unit_begins_with_its_first_turn(store: SqliteStore) -> None:
+    store.append("ann", [draft("late", "s2", said_at=NOON), draft("Hi", speaker="Ann"), draft("Yes", role="assistant")])
+    store.append("ann", [draft("I moved to Ghent", speaker="Bo", said_at=NOON - timedelta(days=1))])
+    corpus = History(store, "ann").corpus("session")
+    assert corpus.session.tolist() == [0, 1]
+    assert [corpus.speakers[code] for code in corpus.speaker.tolist()] == ["Ann", "user"]
+    assert corpus.said_us.tolist() == [UNKNOWN_TIME, int(NOON.timestamp()) * 1_000_000]
+    assert corpus.cues.tolist() == [turn_cues("Hi"), turn_cues("late")]
+    assert History(store, "ann").corpus().cues.tolist()[-2] == turn_cues("I moved to Ghent")
+
+
 def test_turns_of_people_are_a_unit(store: SqliteStore) -> None:
     corpus = kettles(store, "user_turn")
     assert corpus.size == 3
@@ -176,6 +190,18 @@ def test_top_text_gives_the_same_best_as_text_scores(texts: list[str], weights: 
         assert np.argsort(-best, kind="stable")[:top_k].tolist() == order.tolist()
         assert best[order].tobytes() == everything[order].tobytes()
         assert (best <= everything).all()
+
+
+def test_turns_that_came_since_a_corpus_was_made_change_only_how_rare_a_term_seems(store: SqliteStore) -> None:
+    """Another process writes while this one searches: more turns hold the term than the corpus has."""
+    corpus = kettles(store)
+    before = corpus.text_scores({"kettl": 1.0})
+    store.append("ann", [draft("kettle") for _ in range(9)])
+    assert corpus.text_scores({"kettl": 1.0}).tobytes() == before.tobytes()
+    best = corpus.top_text({"kettl": 1.0}, 2)
+    assert best.shape == (5,)
+    assert np.argsort(-best, kind="stable").tolist() == np.argsort(-before, kind="stable").tolist()
+    assert kettles(store).size == 14
 
 
 # --- vectors

@@ -272,6 +272,15 @@ def test_an_entry_of_a_version_its_strategy_never_reached_is_found(store: Sqlite
     assert "lean/e1 of user 'ann': is of a later version" in named(store.verify(), "entry")
 
 
+def test_a_link_or_a_replacement_without_its_turn_is_named(store: SqliteStore, path: Path) -> None:
+    with raw(path) as db:
+        (newer,) = db.execute("SELECT turn_id FROM turns WHERE supersedes IS NOT NULL").fetchone()
+        db.execute("DELETE FROM turns WHERE external_id = x'6d2d31'")
+    report = store.verify()
+    assert f"{newer} of user 'ann': supersedes a turn that does not exist" in named(report, "turn")
+    assert "0 of lean/e1 of user 'ann': names a turn that is not one of this user's" in named(report, "link")
+
+
 def test_a_moved_session_is_named(store: SqliteStore, path: Path) -> None:
     for column in ("order_us", "dated", "last_sort_us"):
         with raw(path) as db:

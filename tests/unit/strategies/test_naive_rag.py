@@ -66,7 +66,7 @@ def test_what_each_unit_shows(history: History, unit: Unit, shown: list[int]) ->
 
 
 def test_units_are_ranked_and_shown_in_the_order_they_were_said(history: History) -> None:
-    made = recall(history, "turn", "red tomatoes and a kettle")
+    made = recall(history, "turn", "red tomatoes, copper kettle")
     assert [line.text for line in made.evidence] == [TALK[place][2] for place in (0, 4, 5)]
     assert made.evidence[1].rank == 0
     ranked = [turn.external_id for turn in history.turns_by_id([item.unit_id for item in made.ranked])]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from backread.text.cues import ASKS, TELLS_TIME, NamedDate, asks_when, named_date, turn_cues
+from backread.text.cues import ASKS, TELLS_TIME, NamedDate, asks_when, named_dates, turn_cues
 
 
 @pytest.mark.parametrize(
@@ -68,19 +68,23 @@ def test_asks_for_something_else(question: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("question", "date"),
+    ("question", "dates"),
     [
-        ("What happened in May 2023?", NamedDate(5, 2023)),
-        ("What happened in october?", NamedDate(10)),
-        ("On 7 May 2023, who called?", NamedDate(5, 2023, 7)),
-        ("On May 7th, who called?", NamedDate(5, None, 7)),
-        ("On the 21st of August 1999?", NamedDate(8, 1999, 21)),
-        ("Between January and March?", NamedDate(1)),
-        ("In December, was it 45 degrees?", NamedDate(12)),  # no month has 45 days
-        ("What may I eat?", None),
-        ("What happened in 2023?", None),
-        ("", None),
+        ("What happened in May 2023?", (NamedDate(5, 2023),)),
+        ("On 7 May 2023, who called?", (NamedDate(5, 2023, 7),)),
+        ("On May 7th, who called?", (NamedDate(5, None, 7),)),
+        ("On May 7, 2023, who called?", (NamedDate(5, 2023, 7),)),
+        ("On the 21st of August 1999?", (NamedDate(8, 1999, 21),)),
+        ("Between January and March 2020?", (NamedDate(1, 2020), NamedDate(3, 2020))),
+        ("Which 3 things did I buy in May?", (NamedDate(5),)),  # a number elsewhere is no day
+        ("In December, was it 45 degrees?", (NamedDate(12),)),
+        ("On December 45?", (NamedDate(12),)),  # no month has 45 days
+        ("In May, in May and in May?", (NamedDate(5),)),
+        ("What may I eat on the march?", ()),
+        ("Maybe Marching?", ()),
+        ("What happened in 2023?", ()),
+        ("", ()),
     ],
 )
-def test_named_date(question: str, date: NamedDate | None) -> None:
-    assert named_date(question) == date
+def test_named_dates(question: str, dates: tuple[NamedDate, ...]) -> None:
+    assert named_dates(question) == dates

@@ -1,0 +1,207 @@
+"""A chat model on this machine: a GGUF file behind xllamacpp's OpenAI-compatible server on loopback.
+
+    chat = open_local("local:qwen-1.5b", directory=models_dir())      # "backread models fetch qwen-1.5b" came before
+    chat.complete(...)                                                # the first call starts the server
+    chat.close()
+
+Nothing is downloaded here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from backread.errors import ContextWindowError, InvalidInputError, ModelError, ModelNotAvailableError, NotFoundError
+from backread.models.base import ChatMessage, ChatReply
+from backread.models.fetch import MODELS, find, known_spec, not_available
+from backread.models.local_server import CONTEXT, LocalServer, check_gguf, need_xllamacpp
+from backread.models.openai import OpenAIChat
+
+__all__ = ["PREFIX", "LocalChat", "LocalServer", "open_local"]
+
+PREFIX = "local:"
+"""Names of local chat models begin with it: local:smollm2, local:/path/to/model.gguf, local:org/repo/file.gguf."""
+
+TIMEOUT = 600.0
+
+
+class LocalChat:
+    """A `ChatModel` over a `LocalServer` that is started by the first call. Threads may share one object.
+
+    Calls are answered one after another. A prompt that doesn't fit the context is a `ModelError` of the client.
+
+    Args:
+        name: recorded beside everything the model writes.
+        weights: the GGUF file.
+        sha256: its hash; computed when first asked for if None.
+        threads, context: see `LocalServer.start`.
+        timeout: seconds for one call.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        weights: Path,
+        *,
+        sha256: str | None = None,
+        threads: int = 1,
+        context: int = CONTEXT,
+        timeout: float = TIMEOUT,
+    ) -> None:
+        self._name = name
+        self.weights = weights
+        self.threads = threads
+        self.context = context
+        self._sha256 = sha256
+        self._timeout = timeout
+        self._lock = threading.Lock()
+        self._opened: tuple[LocalServer, OpenAIChat] | None = None
+
+    @property
+    def name(self) -> str:
+        """The name as given."""
+        return self._name
+
+    @property
+    def weights_sha256(self) -> str:
+        """Hash of the weights, for records; reads the file once when it was not checked before."""
+        if self._sha256 is None:
+            with self.weights.open("rb") as file:
+                self._sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        return self._sha256
+
+    def complete(
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        purpose: str,
+        max_tokens: int,
+        temperature: float = 0.0,
+        schema: Mapping[str, Any] | None = None,
+    ) -> ChatReply:
+        """As `OpenAIChat.complete`; the first call loads the model, which takes seconds.
+
+        Raises:
+            MissingExtraError, ModelNotAvailableError: see `LocalServer.start`.
+            ModelError: see `OpenAIChat.complete`.
+        """
+        with self._serving() as client:
+            return client.complete(
+                messages, purpose=purpose, max_tokens=max_tokens, temperature=temperature, schema=schema
+            )
+
+    def stream(
+        self,
+        messages: Sequence[ChatMessage],
+        on_text: Callable[[str], None],
+        *,
+        purpose: str,
+        max_tokens: int,
+        temperature: float = 0.0,
+    ) -> ChatReply:
+        """As `OpenAIChat.stream`, with a server as for `complete`."""
+        with self._serving() as client:
+            return client.stream(messages, on_text, purpose=purpose, max_tokens=max_tokens, temperature=temperature)
+
+    def window(self) -> int:
+        """Tokens of prompt and reply together."""
+        return self.context
+
+    def client(self) -> OpenAIChat:
+        """The client of the running server, which is started when it isn't."""
+        with self._lock:
+            if self._opened is None or not self._opened[0].running:
+                self._release()
+                server = LocalServer.start(self.weights, threads=self.threads, context=self.context)
+                self._opened = (server, _client(self._name, server, self._timeout))
+            return self._opened[1]
+
+    def close(self) -> None:
+        """Close the connections and stop using the server. A later call starts again."""
+        with self._lock:
+            self._release()
+
+    @contextmanager
+    def _serving(self) -> Iterator[OpenAIChat]:
+        """The client for one call; what goes wrong in it is said in terms of this class."""
+        try:
+            yield self.client()
+        except ContextWindowError as error:
+            error.hint = f"lower the budget, or open {self._name} with a context above {self.context}"
+            raise
+        except ModelError as error:
+            with self._lock:
+                if self._opened is None or self._opened[0].healthy():
+                    raise
+                self._release()
+            raise ModelNotAvailableError(
+                f"{self._name}: the server ended while it worked",
+                hint="if memory was short, use a smaller context or model",
+            ) from error
+
+    def _release(self) -> None:
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            opened[1].close()
+            opened[0].close()
+
+
+def open_local(name: str, *, directory: Path, threads: int = 1, context: int = CONTEXT) -> LocalChat:
+    """The chat model called `name`; nothing is loaded before its first call, and nothing downloaded ever.
+
+    Args:
+        name: "smollm2", "qwen-1.5b", the path of a GGUF file, or "org/repo/file.gguf" (or "org/repo@revision/...")
+            that was fetched from the hub; with or without "local:" before it. What exists as a path is a path.
+        directory: see `backread.models.fetch.models_dir`.
+        threads: see `LocalServer.start`.
+        context: see `LocalServer.start`.
+
+    Raises:
+        MissingExtraError: xllamacpp is not installed.
+        NotFoundError: no chat model has this name.
+        ModelNotAvailableError: the weights are missing or damaged; the hint says how to fetch them.
+        InvalidInputError: neither a path nor a file on the hub, or `threads` or `context` below 1.
+    """
+    if threads < 1 or context < 1:
+        raise InvalidInputError(f"threads and context are 1 or more, not {threads} and {context}")
+    need_xllamacpp()
+    name = name.removeprefix(PREFIX)
+    if name in MODELS or not _is_path(name):
+        weights, sha256, shown = _fetched(name, directory)
+    else:
+        weights, sha256 = Path(name).expanduser(), None
+        shown = weights.name
+    check_gguf(weights)
+    return LocalChat(f"{PREFIX}{shown}", weights, sha256=sha256, threads=threads, context=context)
+
+
+def _is_path(name: str) -> bool:
+    return name.startswith(("/", "~", ".")) or "\\" in name or Path(name).is_file()
+
+
+def _fetched(name: str, directory: Path) -> tuple[Path, str, str]:
+    """Weights, hash and name of a model that `backread models fetch` brought."""
+    chat = sorted(spec.name for spec in MODELS.values() if spec.kind == "chat")
+    if "/" not in name and (name not in MODELS or MODELS[name].kind != "chat"):
+        raise NotFoundError(
+            f"no local chat model is called {name!r}; there is: {', '.join(chat)}",
+            hint="or give a path, local:/path/to/model.gguf, or a file on the hub, local:org/repo/file.gguf",
+        )
+    spec = known_spec(name, directory)
+    folder = None if spec is None else find(name, directory)
+    if spec is None or folder is None:
+        raise not_available(name, f"they are not in {directory}")
+    return folder / spec.files[0].name, spec.sha256, spec.name
+
+
+def _client(name: str, server: LocalServer, timeout: float) -> OpenAIChat:
+    """A client that no proxy setting sends elsewhere."""
+    import openai
+
+    http_client = openai.DefaultHttpxClient(trust_env=False, follow_redirects=False)
+    return OpenAIChat(name, base_url=server.base_url, api_key=server.api_key, timeout=timeout, http_client=http_client)
