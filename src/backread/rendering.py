@@ -30,6 +30,9 @@ _WIDEST_NUMBER = "[9999] "
 _SMALLEST_EXCERPT = 12
 """Tokens under which an excerpt says nothing."""
 
+_FURTHER_EXCERPT = 80
+"""Tokens a line must get, mark and heading included, to be cut when another one was cut already."""
+
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
@@ -68,10 +71,10 @@ def fit(
 ) -> Fitted:
     """The lines that fit a budget, best first, shown in the order of the history.
 
-    Candidates come in rank order. The first that doesn't fit is cut around the words of the question; half of what is
-    left then is kept for it, the other half goes to whole lines after it, so that one long turn can't take the place
-    of all others, and what they leave is the excerpt's again. Without `gaps` nothing after it is added. `budget` None
-    shows everything.
+    Candidates come in rank order. A line that doesn't fit is cut around the words of the question to half of what is
+    left, so that one long turn can't take the place of all others; whole lines that still fit follow, further long
+    ones are cut while that leaves something to read, and what remains in the end is the first excerpt's again. Without
+    `gaps` nothing is added after the first line that doesn't fit. `budget` None shows everything.
     """
     if budget is None:
         chosen = list(candidates)
@@ -95,36 +98,33 @@ def _choose(
     left = budget - counter.count(fence([], label="evidence"))
     chosen: list[Candidate] = []
     headings: set[str] = set()
-
-    def take(items: Sequence[Candidate], room: int) -> int:
-        """Choose whole lines while there is room; returns what is left of it."""
-        for item in items:
-            cost = _cost(item.evidence, headings, counter)
-            if cost <= room:
-                room -= cost
-                headings.add(_heading(item.evidence))
-                chosen.append(item)
-            elif room < _SMALLEST_EXCERPT:
-                break
-        return room
-
-    place = 0
-    while place < len(candidates) and (cost := _cost(candidates[place].evidence, headings, counter)) <= left:
-        left -= cost
-        headings.add(_heading(candidates[place].evidence))
-        chosen.append(candidates[place])
-        place += 1
-    if place == len(candidates):
-        return chosen
-    long, rest = candidates[place], candidates[place + 1 :] if gaps else ()
-    kept = left - left // 2
-    left = kept + take(rest, left - kept)
-    shorter = _cut(long.evidence, left, headings, counter, question)
-    if shorter is not None:
-        chosen.insert(place, replace(long, evidence=shorter))
-    else:
-        seen = {id(item) for item in chosen}
-        take([item for item in rest if id(item) not in seen], left)
+    first_cut: tuple[int, Evidence] | None = None
+    for place, candidate in enumerate(candidates):
+        item = candidate.evidence
+        cost = _cost(item, headings, counter)
+        if cost > left:
+            alone = not gaps or place + 1 == len(candidates)
+            room = left if alone and first_cut is None else left // 2
+            shorter = None
+            if first_cut is None or room >= _FURTHER_EXCERPT:
+                shorter = _cut(item, room, headings, counter, question)
+            if shorter is not None:
+                first_cut = first_cut or (len(chosen), item)
+                cost = _cost(shorter, headings, counter)
+                candidate = replace(candidate, evidence=shorter)
+        if cost <= left:
+            left -= cost
+            headings.add(_heading(item))
+            chosen.append(candidate)
+        elif left < _SMALLEST_EXCERPT:
+            break
+        if first_cut is not None and not gaps:
+            break
+    if first_cut is not None:
+        place, item = first_cut
+        longer = _cut(item, left + _cost(chosen[place].evidence, headings, counter), headings, counter, question)
+        if longer is not None:
+            chosen[place] = replace(chosen[place], evidence=longer)
     return chosen
 
 

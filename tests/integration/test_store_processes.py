@@ -104,8 +104,8 @@ DELETER = (
     + """
 store = SqliteStore(path)
 for n in range(15):
-    store.append("passing", [TurnDraft("s", "user", f"to delete {i} " * 50) for i in range(40)])
-    assert store.delete("passing").turns == 40
+    store.append(f"passing-{name}", [TurnDraft("s", "user", f"to delete {i} " * 50) for i in range(40)])
+    assert store.delete(f"passing-{name}").turns == 40
 say("done")
 """
 )

@@ -10,7 +10,6 @@ exactly those of the texts is an error, never read by place.
 from __future__ import annotations
 
 import math
-import urllib.parse
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -20,7 +19,7 @@ from numpy.typing import NDArray
 from backread.errors import ModelNotAvailableError, ModelOutputError
 from backread.models.completions import short
 from backread.models.failures import detail_of, error_inside
-from backread.models.json_endpoint import JsonEndpoint
+from backread.models.json_endpoint import JsonEndpoint, address
 from backread.text.fencing import safe
 
 __all__ = ["HttpReranker"]
@@ -65,7 +64,7 @@ class HttpReranker:
         self._model, self._shape, self._name = model, shape, name or model or shape
         self._lacks_key = needs_key and not api_key
         self._endpoint = JsonEndpoint(
-            _address(base_url, shape),
+            address(base_url, "/rerank", bare="/v1" if shape == "results" else ""),
             what=f"reranker {self._name!r}",
             api_key=api_key,
             timeout=timeout,
@@ -146,11 +145,3 @@ class HttpReranker:
         if problems:
             raise ModelOutputError(f"{self._endpoint.where}: {count} texts, but {'; '.join(problems)}")
         return scores
-
-
-def _address(base_url: str, shape: str) -> str:
-    parts = urllib.parse.urlsplit(base_url.strip())
-    path = parts.path.rstrip("/").removesuffix("/rerank")
-    if not path and shape == "results" and not parts.path.rstrip("/"):
-        path = "/v1"
-    return urllib.parse.urlunsplit(parts._replace(path=f"{path}/rerank"))

@@ -22,7 +22,7 @@ from backread.models.completions import short
 from backread.models.context_window import overflow
 from backread.models.failures import detail_of, retry_after, words_of
 
-__all__ = ["JsonEndpoint"]
+__all__ = ["JsonEndpoint", "address"]
 
 _HINTS = {
     401: "is the key right, and is it the key of this endpoint?",
@@ -134,6 +134,20 @@ class JsonEndpoint:
             retry_after=retry_after(response.headers),
             retryable=status in (408, 429) or (status >= 500 and status != 501),
         )
+
+
+def address(base_url: str, ending: str, *, bare: str = "") -> str:
+    """The full address for a base URL: `ending` added unless it is there, and `bare` before it where there is no path.
+
+    What can't be read as an address is given back as it is; `JsonEndpoint` refuses it.
+    """
+    try:
+        parts = urllib.parse.urlsplit(base_url.strip())
+    except ValueError:
+        return base_url
+    path = parts.path.rstrip("/")
+    whole = path if path.endswith(ending) else f"{path or bare}{ending}"
+    return urllib.parse.urlunsplit(parts._replace(path=whole))
 
 
 def _is_address(url: str) -> bool:

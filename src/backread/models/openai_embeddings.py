@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import re
 import threading
-import urllib.parse
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal
@@ -20,7 +19,7 @@ from numpy.typing import NDArray
 from backread.errors import InvalidInputError, ModelNotAvailableError, ModelOutputError
 from backread.models.completions import short
 from backread.models.failures import detail_of, error_inside
-from backread.models.json_endpoint import JsonEndpoint
+from backread.models.json_endpoint import JsonEndpoint, address
 from backread.text.fencing import safe
 
 __all__ = ["OpenAIEmbedder"]
@@ -78,9 +77,12 @@ class OpenAIEmbedder:
         self._known = dimension or DIMENSIONS.get(model)
         self._shorten = dimension if dimension and dimension != DIMENSIONS.get(model, dimension) else None
         self._needs_key = base_url is None and api_key is None
-        url = f"{_api_root(base_url or HOSTED)}/embeddings"
         self._endpoint = JsonEndpoint(
-            url, what=f"embedder {self.name!r}", api_key=api_key, timeout=timeout, http_client=http_client
+            address(base_url or HOSTED, "/embeddings", bare="/v1"),
+            what=f"embedder {self.name!r}",
+            api_key=api_key,
+            timeout=timeout,
+            http_client=http_client,
         )
         self._lock = threading.Lock()
 
@@ -207,10 +209,3 @@ class OpenAIEmbedder:
 
 def _is_int(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _api_root(base_url: str) -> str:
-    """The address under which "/embeddings" is: "/v1" added to a bare host, what users paste too much taken off."""
-    parts = urllib.parse.urlsplit(base_url.strip())
-    path = parts.path.rstrip("/").removesuffix("/embeddings") or "/v1"
-    return urllib.parse.urlunsplit(parts._replace(path=path))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -235,8 +236,17 @@ class Corpus:
 
     def turns(self, unit: int) -> list[Turn]:
         """The turns of a unit of the record, in order."""
-        start, end = np.searchsorted(self._group, [unit, unit + 1])
-        return self._store.turns_by_doc(self.user_id, self._layout.docs[self._rows[start:end]].tolist())
+        return self.turns_of([unit])[0]
+
+    def turns_of(self, units: Sequence[int]) -> list[list[Turn]]:
+        """The turns of each of `units`, in order, read at once; turns deleted meanwhile are left out."""
+        bounds = [np.searchsorted(self._group, [unit, unit + 1]) for unit in units]
+        docs = [self._layout.docs[self._rows[start:end]].tolist() for start, end in bounds]
+        turns = self._store.turns_by_doc(self.user_id, [doc for unit in docs for doc in unit])
+        if len(turns) < sum(map(len, docs)):
+            return [self._store.turns_by_doc(self.user_id, unit) for unit in docs]
+        rest = iter(turns)
+        return [list(islice(rest, len(unit))) for unit in docs]
 
     def entries(self, units: Sequence[int]) -> list[Entry]:
         """The entries behind units of a corpus of entries, in the order given."""

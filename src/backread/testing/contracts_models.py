@@ -1,4 +1,4 @@
-"""What every embedder and chat model must do, as test classes to inherit.
+"""What every embedder, sparse encoder, reranker and chat model must do, as test classes to inherit.
 
     from backread.testing.contracts_models import EmbedderContract
 
@@ -21,9 +21,9 @@ import pytest
 from numpy.typing import NDArray
 
 from backread.errors import ModelError
-from backread.models.base import ChatMessage, ChatModel, ChatReply, Embedder
+from backread.models.base import ChatMessage, ChatModel, ChatReply, Embedder, Reranker, SparseEncoder, SparseVector
 
-__all__ = ["CHAT_QUESTION", "ChatModelContract", "EmbedderContract"]
+__all__ = ["CHAT_QUESTION", "ChatModelContract", "EmbedderContract", "RerankerContract", "SparseEncoderContract"]
 
 _T = TypeVar("_T")
 
@@ -146,6 +146,111 @@ class EmbedderContract:
             _close(result, embedder.embed(TEXTS))
 
 
+class SparseEncoderContract:
+    """Tests of the `SparseEncoder` protocol; override the fixture `encoder`."""
+
+    @pytest.fixture
+    def encoder(self) -> SparseEncoder:
+        """The encoder under test."""
+        raise NotImplementedError("override the fixture `encoder`")
+
+    def test_describes_itself(self, encoder: SparseEncoder) -> None:
+        """Name and fingerprint are there, and nothing changes by use."""
+        before = (encoder.name, encoder.fingerprint, encoder.max_tokens)
+        encoder.encode(["one use"])
+        assert (encoder.name, encoder.fingerprint, encoder.max_tokens) == before
+        assert isinstance(encoder, SparseEncoder)
+        assert encoder.name
+        assert encoder.fingerprint
+        assert encoder.max_tokens > 0
+
+    def test_no_texts_give_no_vectors(self, encoder: SparseEncoder) -> None:
+        """An empty list gives an empty list."""
+        assert encoder.encode([]) == []
+
+    def test_vector_i_is_text_i(self, encoder: SparseEncoder) -> None:
+        """Vectors follow the texts, whatever their lengths; the same text gives the same vector."""
+        for kind in ("document", "query"):
+            vectors = encoder.encode(TEXTS, kind=kind)
+            assert len(vectors) == len(TEXTS)
+            for vector, again in zip(vectors[::-1], encoder.encode(TEXTS[::-1], kind=kind), strict=True):
+                _same_terms(vector, again)
+            _same_terms(vectors[0], vectors[4])
+
+    @pytest.mark.parametrize("text", ODD, ids=[f"odd{number}" for number in range(len(ODD))])
+    def test_odd_text_has_a_sound_vector(self, encoder: SparseEncoder, text: str) -> None:
+        """Any str has terms in order with weights above 0, or none at all, and a token count."""
+        for vector in encoder.encode([text, TEXTS[0]]):
+            assert vector.terms.dtype == np.int64
+            assert vector.weights.dtype == np.float32
+            assert vector.terms.shape == vector.weights.shape
+            assert (np.diff(vector.terms) > 0).all()
+            assert np.isfinite(vector.weights).all()
+            assert (vector.weights > 0).all()
+        assert encoder.count_tokens(text) >= 0
+
+    def test_long_text_is_cut_not_refused(self, encoder: SparseEncoder) -> None:
+        """Words beyond `max_tokens` don't change the vector."""
+        words = "river " * (2 * encoder.max_tokens)
+        _same_terms(*encoder.encode([words, words + "telescope " * 50]))
+
+    def test_threads_at_once(self, encoder: SparseEncoder) -> None:
+        """Two threads, also at the very first call, get what one gets."""
+        for vectors in _at_once(lambda: encoder.encode(TEXTS)):
+            for vector, alone in zip(vectors, encoder.encode(TEXTS), strict=True):
+                _same_terms(vector, alone)
+
+
+class RerankerContract:
+    """Tests of the `Reranker` protocol; override the fixture `reranker`."""
+
+    @pytest.fixture
+    def reranker(self) -> Reranker:
+        """The reranker under test."""
+        raise NotImplementedError("override the fixture `reranker`")
+
+    def test_describes_itself(self, reranker: Reranker) -> None:
+        """Name and fingerprint are there, and nothing changes by use."""
+        before = (reranker.name, reranker.fingerprint)
+        reranker.rerank(TEXTS[0], TEXTS)
+        assert (reranker.name, reranker.fingerprint) == before
+        assert isinstance(reranker, Reranker)
+        assert all(before)
+
+    def test_shape_and_dtype(self, reranker: Reranker) -> None:
+        """float32, one score a text, never infinite."""
+        scores = reranker.rerank(TEXTS[0], TEXTS)
+        assert scores.shape == (len(TEXTS),)
+        assert scores.dtype == np.float32
+        assert not np.isinf(scores).any()
+
+    def test_no_texts_give_no_scores(self, reranker: Reranker) -> None:
+        """An empty list gives shape (0,)."""
+        assert reranker.rerank("a question", []).shape == (0,)
+
+    def test_score_i_is_of_text_i(self, reranker: Reranker) -> None:
+        """Scores follow the texts in any order; equal texts have equal scores; the text that says it is best."""
+        scores = reranker.rerank(TEXTS[3], TEXTS)
+        np.testing.assert_array_equal(scores[::-1], reranker.rerank(TEXTS[3], TEXTS[::-1]))
+        np.testing.assert_array_equal(scores[0], scores[4])
+        assert np.nanargmax(scores) == 3
+
+    @pytest.mark.parametrize("text", ODD, ids=[f"odd{number}" for number in range(len(ODD))])
+    def test_odd_text_is_text(self, reranker: Reranker, text: str) -> None:
+        """Any str may be asked and read."""
+        assert reranker.rerank(text, [text, TEXTS[0]]).shape == (2,)
+
+    def test_long_text_is_read_as_far_as_it_goes(self, reranker: Reranker) -> None:
+        """A text and a question far above every window have a score."""
+        words = "river and sea " * 4000
+        assert reranker.rerank(words, [words, "sea"]).shape == (2,)
+
+    def test_threads_at_once(self, reranker: Reranker) -> None:
+        """Two threads, also at the very first call, get what one gets."""
+        for scores in _at_once(lambda: reranker.rerank(TEXTS[0], TEXTS)):
+            np.testing.assert_array_equal(scores, reranker.rerank(TEXTS[0], TEXTS))
+
+
 class ChatModelContract:
     """Tests of the `ChatModel` protocol; override the fixture `chat` with a model that answers `CHAT_QUESTION`."""
 
@@ -217,6 +322,11 @@ def _ask(chat: ChatModel, purpose: str = "answer") -> ChatReply:
 def _at_once(work: Callable[[], _T]) -> list[_T]:
     with ThreadPoolExecutor(2) as pool:
         return [future.result() for future in [pool.submit(work) for _ in range(4)]]
+
+
+def _same_terms(left: SparseVector, right: SparseVector) -> None:
+    np.testing.assert_array_equal(left.terms, right.terms)
+    np.testing.assert_allclose(left.weights, right.weights, atol=ROUNDING)
 
 
 def _close(left: NDArray[np.float32], right: NDArray[np.float32]) -> None:

@@ -1,4 +1,4 @@
-"""Tiny ONNX models with their tokenizers, written into a folder: what tests of local models run on, a few kilobytes each.
+"""Tiny ONNX models with their tokenizers, written into a folder: what tests of local models run on.
 
     folder = write_cross_encoder(tmp_path / "reranker", ["dog", "cat"])
     OnnxCrossEncoder(folder).rerank("dog", ["a dog", "a cat"])       # [1., 0.]
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,9 @@ FLOAT, INT64 = 1, 7
 INTS = ("input_ids", "attention_mask", "token_type_ids")
 
 
-def write_cross_encoder(folder: Path, words: Sequence[str], *, outputs: int = 1, graph: str = "onnx/model.onnx") -> Path:
+def write_cross_encoder(
+    folder: Path, words: Sequence[str], *, outputs: int = 1, graph: str = "onnx/model.onnx"
+) -> Path:
     """A cross-encoder whose logit is the number of pairs of equal words of `words` in question and text.
 
     Args:
@@ -53,7 +56,7 @@ def write_cross_encoder(folder: Path, words: Sequence[str], *, outputs: int = 1,
         _node("ReduceSum", ["pairs", "one"], "count", keepdims=1),
         _node("Expand", ["count", "shape"], "logits"),
     ]
-    constants = {
+    constants: dict[str, NDArray[Any]] = {
         "E": one_hot,
         "last": np.array([2], np.int64),
         "one": np.array([1], np.int64),
@@ -108,7 +111,10 @@ def _write_tokenizer(folder: Path, words: Sequence[str]) -> dict[str, int]:
 
 
 def _write(
-    path: Path, nodes: Sequence[bytes], constants: Mapping[str, NDArray[np.generic]], inputs: Sequence[str],
+    path: Path,
+    nodes: Sequence[bytes],
+    constants: Mapping[str, NDArray[Any]],
+    inputs: Sequence[str],
     output: Sequence[str],
 ) -> None:
     """A model of one graph: ModelProto of the ONNX format."""
@@ -128,7 +134,7 @@ def _node(kind: str, inputs: Sequence[str], output: str, **attributes: int) -> b
     return node
 
 
-def _tensor(name: str, array: NDArray[np.generic]) -> bytes:
+def _tensor(name: str, array: NDArray[Any]) -> bytes:
     """A TensorProto with raw data."""
     kind = INT64 if array.dtype == np.int64 else FLOAT
     dims = b"".join(_number(1, size) for size in array.shape)

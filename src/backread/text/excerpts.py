@@ -69,9 +69,9 @@ def excerpt(text: str, terms: Collection[str], *, max_tokens: int, count: Callab
     """The half-open span of `text`, at most `max_tokens` long by `count`, that holds the most of the distinct `terms`.
 
     `terms` are terms as of `query_terms`: stems, "=" surfaces and compounds. Of equal spans the first wins; room that
-    is left is filled, first back to the start of the sentence, then forwards, then backwards. The span starts and ends
-    at word boundaries where there are any near, and not inside a grapheme cluster unless that is all that fits. Where
-    no term occurs it is the start of the text. (0, 0) for a blank text or when nothing fits.
+    is left is filled, at most half of it back to the start of the sentence, then forwards, then backwards. The span
+    starts and ends at word boundaries where there are any near, and not inside a grapheme cluster unless that is all
+    that fits. Where no term occurs it is the start of the text. (0, 0) for a blank text or when nothing fits.
 
     `count` is called some dozens of times, apart from the first call on stretches not much longer than the budget.
     """
@@ -85,8 +85,9 @@ def excerpt(text: str, terms: Collection[str], *, max_tokens: int, count: Callab
     def fits(start: int, end: int) -> bool:
         return count(text[start:end]) <= max_tokens
 
-    core = _best_core(text, terms, fits, room=max_tokens * (last - first) // total)
-    return _widen(text, core or (first, first), first, last, fits)
+    room = max_tokens * (last - first) // total
+    core = _best_core(text, terms, fits, room=room) or (first, first)
+    return _widen(text, core, first, last, fits, reach=max(0, room - (core[1] - core[0])) // 2)
 
 
 def _stripped(text: str) -> tuple[int, int]:
@@ -126,12 +127,16 @@ def _densest(matches: list[_Match], room: int) -> tuple[int, int]:
     return best
 
 
-def _widen(text: str, core: tuple[int, int], first: int, last: int, fits: _Fits) -> tuple[int, int]:
-    """Fill the room around `core` within [first, last): sentence start, then forwards, then backwards."""
+def _widen(text: str, core: tuple[int, int], first: int, last: int, fits: _Fits, *, reach: int) -> tuple[int, int]:
+    """Fill the room around `core` in [first, last): to the sentence, at most `reach`, then forwards, then backwards."""
     start, end = core
     if start < end:  # else the match itself does not fit: show how it begins
         sentence = _sentence_start(text, start, first)
-        start = sentence if fits(sentence, end) else _grow_left(text, start, end, sentence, fits)
+        if start - sentence <= reach and fits(sentence, end):
+            start = sentence
+        else:  # what follows a match matters as much as what leads to it
+            low = word_start(text, start - reach, start) if start - sentence > reach else sentence
+            start = _grow_left(text, start, end, low, fits)
     end = _grow_right(text, start, end, last, fits)
     if end == last and start > first:
         start = _grow_left(text, start, end, first, fits)

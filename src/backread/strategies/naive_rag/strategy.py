@@ -9,7 +9,7 @@ from typing import Any
 
 from backread.rendering import Candidate, fit
 from backread.retrieval.base import Retriever
-from backread.store.history import History
+from backread.store.history import History, Scope
 from backread.strategies.base import Context
 from backread.strategies.evidence import undated, verbatim
 from backread.types import BuildReport, Recall, Step, Turn, Unit
@@ -41,6 +41,16 @@ class NaiveRag:
         """Every setting that changes a result."""
         return {"strategy": self.name, "top_k": self._top_k, **self._retriever.config}
 
+    def _best_first(self, units: list[list[Turn]], history: History, question: str) -> list[list[Turn]]:
+        """The turns of rounds or sessions as a budget should take them: what fits the question before the rest."""
+        if self._unit not in ("round", "session"):
+            return units
+        scope = Scope(session_ids={turn.session_id for turns in units for turn in turns})
+        corpus = history.corpus("turn", scope)
+        ranking = self._retriever.search(corpus, question, max(1, corpus.size))
+        place = {item.unit_id: number for number, item in enumerate(ranking.items)}
+        return [sorted(turns, key=lambda turn: place.get(turn.turn_id, len(place))) for turns in units]
+
     def build(self, history: History, ctx: Context, *, flush: bool = False) -> BuildReport:
         """Nothing: the record is the memory."""
         return BuildReport(self.name)
@@ -57,8 +67,9 @@ class NaiveRag:
         corpus = history.corpus(self._unit)
         ranking = self._retriever.search(corpus, question, self._top_k)
         units = corpus.find([item.unit_id for item in ranking.items])
+        members = self._best_first(corpus.turns_of(units), history, question)
         turns: list[tuple[int, int, Turn]] = [
-            (rank, unit, turn) for rank, unit in enumerate(units) for turn in corpus.turns(unit)
+            (rank, unit, turn) for rank, (unit, own) in enumerate(zip(units, members, strict=True)) for turn in own
         ]
         candidates = [Candidate(verbatim(turn, rank), (unit, turn.position)) for rank, unit, turn in turns]
         fitted = fit(candidates, budget, ctx.counter, question)
