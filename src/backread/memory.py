@@ -13,12 +13,16 @@ from types import TracebackType
 from typing import Any, Final, Literal, Self
 
 from backread.answering import answer, quote_answer
-from backread.errors import BackreadError, InvalidInputError, ModelMismatchError, ModelNotAvailableError, NotFoundError
+from backread.errors import InvalidInputError, ModelMismatchError, ModelNotAvailableError, NotFoundError
 from backread.messages import draft_from_message, export_message
 from backread.models.base import ChatModel, Embedder
+from backread.models.chats import open_roles
+from backread.models.context_window import with_smaller_prompts
 from backread.models.embedders import open_embedder
 from backread.models.fetch import models_dir
-from backread.models.openai import OpenAIChat
+from backread.models.pricing import load_prices
+from backread.models.roles import ChatRoles
+from backread.rendering import shortened
 from backread.retrieval.base import Retriever
 from backread.retrieval.indexing import embed_pending
 from backread.retrieval.registry import create_retriever
@@ -44,6 +48,7 @@ from backread.types import (
     Stats,
     Turn,
     TurnDraft,
+    Usage,
     VerifyReport,
 )
 
@@ -74,7 +79,7 @@ class Memory:
         store: where the record is.
         settings: resolved settings.
         embedder: makes vectors; None searches by text only.
-        chat: answers questions; None answers by quoting.
+        chat: the chat model of each role, or one for all; None answers by quoting.
         counter: counts budgets; the best one available when None.
         missing: why there is no embedder, shown with every search it degrades.
     """
@@ -85,14 +90,15 @@ class Memory:
         settings: Settings,
         *,
         embedder: Embedder | None = None,
-        chat: ChatModel | None = None,
+        chat: ChatModel | ChatRoles | None = None,
         counter: TokenCounter | None = None,
         missing: Degradation | None = None,
     ) -> None:
         self._store = store
         self.settings = settings
         self._embedder = embedder
-        self._chat = chat
+        self._roles = chat if isinstance(chat, ChatRoles) else ChatRoles.of(chat)
+        self._prices = load_prices(settings.prices) if settings.prices else {}
         self._counter = counter or default_counter()
         self._missing = missing
         self._zone = settings.zone_info
@@ -136,7 +142,7 @@ class Memory:
         else:
             settings = replace(settings, **{name: value for name, value in given.items() if value is not None})
         opened, missing = (embedder, None) if isinstance(embedder, Embedder) else _open_embedder(settings)
-        chat = model if isinstance(model, ChatModel) else _open_chat(settings)
+        chat = ChatRoles.of(model) if isinstance(model, ChatModel) else open_roles(settings)
         store = SqliteStore(settings.path)
         return cls(store, settings, embedder=opened, chat=chat, counter=counter, missing=missing)
 
@@ -319,8 +325,9 @@ class Memory:
         history = self.history(user_id, as_of=as_of)
         retriever, degraded, _ = self._ready(history.user_id, "hybrid")
         chosen = self.settings.strategy if strategy is None else strategy
-        made = create(chosen, Parts(retriever, self._chat)) if isinstance(chosen, str) else chosen
         ctx = Context(counter=self._counter)
+        chat = self._roles.watched(ctx.meter, prices=self._prices).recall
+        made = create(chosen, Parts(retriever, chat)) if isinstance(chosen, str) else chosen
         recall = made.recall(history, question, limit, ctx, asked_at=self._time(asked_at))
         return replace(recall, degraded=(*degraded, *recall.degraded))
 
@@ -336,6 +343,9 @@ class Memory:
     ) -> Answer:
         """An answer with checked citations: by the chat model when one is configured, else by quoting the record.
 
+        When the model's context window can't hold the evidence, it is asked again with the best half of it, and that
+        is noted in the answer's `degraded`.
+
         Raises:
             ModelError: the configured model could not answer; the answer is never quietly made another way.
         """
@@ -344,9 +354,12 @@ class Memory:
         )
         named = dict.fromkeys(source.turn_id for line in recall.evidence for source in line.sources)
         turns = _turns(self.history(user_id), list(named))
-        if self._chat is None:
+        meter: list[Usage] = []
+        chat = self._roles.watched(meter, prices=self._prices).answer
+        if chat is None:
             return quote_answer(recall, turns, self._usable_embedder())
-        return answer(recall, turns, self._chat)
+        made = with_smaller_prompts(lambda share: answer(shortened(recall, share, self._counter), turns, chat))
+        return replace(made, usage=(*recall.usage, *meter))
 
     # --- reading
 
@@ -444,7 +457,8 @@ class Memory:
         return replace(self._store.stats(user_id), pending=self.pending(user_id=user_id))
 
     def close(self) -> None:
-        """Release the store. Closing twice is fine."""
+        """Release the store and the models that were opened for it. Closing twice is fine."""
+        self._roles.close()
         self._store.close()
 
     def __enter__(self) -> Self:
@@ -460,7 +474,7 @@ class Memory:
     @property
     def chat(self) -> ChatModel | None:
         """The chat model, None when questions are answered by quoting."""
-        return self._chat
+        return self._roles.answer
 
     @property
     def embedder(self) -> Embedder | None:
@@ -558,14 +572,3 @@ def _open_embedder(settings: Settings) -> tuple[Embedder | None, Degradation | N
     except ModelNotAvailableError as error:
         _log.info("no embedder: %s", error)
         return None, Degradation("dense", f"{error}: search is by text only; {error.hint or 'fetch the weights'}")
-
-
-def _open_chat(settings: Settings) -> ChatModel | None:
-    if settings.model is None:
-        return None
-    if settings.api_key is None and settings.base_url is None:
-        raise BackreadError(
-            f"chat model {settings.model!r} has no endpoint",
-            hint="set OPENAI_API_KEY, or OPENAI_BASE_URL for a server of your own; unset BACKREAD_MODEL to quote only",
-        )
-    return OpenAIChat(settings.model, base_url=settings.base_url, api_key=settings.api_key)

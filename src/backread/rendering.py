@@ -22,9 +22,9 @@ from backread.text.excerpts import excerpt
 from backread.text.fencing import fence, quote, safe
 from backread.text.times import format_time
 from backread.text.tokens import TokenCounter
-from backread.types import Evidence, Source
+from backread.types import Degradation, Evidence, Recall, Source
 
-__all__ = ["Candidate", "Fitted", "fit", "render"]
+__all__ = ["Candidate", "Fitted", "fit", "render", "shortened"]
 
 _WIDEST_NUMBER = "[9999] "
 _SMALLEST_EXCERPT = 12
@@ -89,6 +89,26 @@ def fit(
         if budget is None or total <= budget:
             return Fitted(shown, rendered, total, overflow=bool(candidates) and not shown)
         chosen.pop()  # line costs are summed, the block is counted whole: the worst ranked line pays for a difference
+
+
+def shortened(recall: Recall, share: float, counter: TokenCounter) -> Recall:
+    """A recall with the best-ranked share of its lines, said in `degraded`; the same recall for a share of 1."""
+    if share >= 1:
+        return recall
+    keep = sorted(recall.evidence, key=lambda item: item.rank)[: int(len(recall.evidence) * share)]
+    kept = {id(item) for item in keep}
+    shown = tuple(item for item in recall.evidence if id(item) in kept)
+    rendered = render(shown)
+    left_out = Degradation(
+        "window", "the model's context window holds only part of the evidence", len(recall.evidence) - len(shown)
+    )
+    return replace(
+        recall,
+        evidence=shown,
+        rendered=rendered,
+        tokens=counter.count(rendered),
+        degraded=(*recall.degraded, left_out),
+    )
 
 
 def _choose(

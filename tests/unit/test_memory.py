@@ -17,6 +17,7 @@ from backread.errors import (
     BackreadError,
     BlankTextError,
     ConflictError,
+    ContextWindowError,
     InvalidInputError,
     ModelMismatchError,
     ModelNotAvailableError,
@@ -29,10 +30,12 @@ from backread.importers import read_jsonl
 from backread.memory import SearchMode
 from backread.models.base import Embedder
 from backread.models.openai import OpenAIChat
+from backread.models.roles import ChatRoles
 from backread.retrieval.bm25 import Bm25Retriever
 from backread.settings import Settings
+from backread.store.sqlite import SqliteStore
 from backread.strategies.naive_rag.strategy import NaiveRag
-from backread.testing.fakes import FailingEmbedder, FakeChat, FunctionChat, HashEmbedder
+from backread.testing.fakes import ChatRequest, FailingEmbedder, FakeChat, FunctionChat, HashEmbedder
 from backread.text.tokens import EstimateCounter
 from backread.types import TurnDraft
 
@@ -651,15 +654,43 @@ class TestOpening:
             with pytest.raises(ModelNotAvailableError, match="models fetch"):
                 memory.index()
 
-    def test_a_chat_model_needs_an_endpoint(self, tmp_path: Path) -> None:
-        with pytest.raises(BackreadError, match="'m' has no endpoint") as caught:
-            Memory.open(tmp_path / "m.db", embedder="none", model="m")
-        assert "OPENAI_BASE_URL" in (caught.value.hint or "")
-        assert not (tmp_path / "m.db").exists()
+    def test_a_chat_model_without_an_endpoint_stops_only_what_needs_it(self, tmp_path: Path) -> None:  # CFG-01
+        with Memory.open(tmp_path / "m.db", embedder="none", model="m") as memory:
+            memory.add({"role": "user", "content": "The kettle is copper."}, user_id="ann")
+            assert len(memory.search("kettle", user_id="ann")) == 1
+            with pytest.raises(ModelNotAvailableError) as caught:
+                memory.ask("What is the kettle made of?", user_id="ann")
+            assert "OPENAI_BASE_URL" in (caught.value.hint or "")
         settings = Settings(path=tmp_path / "m.db", embedder="none", model="m", base_url="http://127.0.0.1:9/v1")
         with Memory.open(settings=settings) as memory:
             assert isinstance(memory.chat, OpenAIChat)
             assert memory.chat.name == "m"
+
+    def test_each_role_has_its_model(self, tmp_path: Path) -> None:
+        replies = FakeChat({"kettle": "It is copper [1]."}, name="answers")
+        roles = ChatRoles(recall=FakeChat({}, name="recalls"), answer=replies)
+        settings = Settings(path=tmp_path / "m.db", embedder="none")
+        with Memory(SqliteStore(settings.path), settings, chat=roles) as memory:
+            memory.add({"role": "user", "content": "The kettle is copper."}, user_id="ann")
+            answer = memory.ask("What is the kettle made of?", user_id="ann")
+        assert (answer.model, [usage.purpose for usage in answer.usage]) == ("answers", ["answer"])
+
+    def test_a_small_window_gets_the_best_half_of_the_evidence(self, tmp_path: Path) -> None:  # LLM-08
+        asked: list[str] = []
+
+        def reply(request: ChatRequest) -> str:
+            asked.append(request.messages[-1].content)
+            if len(asked) == 1:
+                raise ContextWindowError("too long")
+            return "It is copper [1]."
+
+        with Memory.open(tmp_path / "m.db", embedder="none", model=FunctionChat(reply)) as memory:
+            for text in ("The kettle is copper.", "A kettle whistles.", "Kettle one.", "My kettle fell."):
+                memory.add({"role": "user", "content": text}, user_id="ann")
+            answer = memory.ask("What is the kettle made of?", user_id="ann")
+        assert (asked[0].count("\n["), asked[1].count("\n[")) == (4, 2)
+        assert [(item.part, item.count) for item in answer.degraded] == [("window", 2)]
+        assert len(answer.recall.evidence) == 2
 
     def test_an_unknown_embedder_is_named(self, tmp_path: Path) -> None:
         with pytest.raises(NotFoundError, match="nonsense"):

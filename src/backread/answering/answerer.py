@@ -9,6 +9,7 @@ from importlib.resources import files
 
 from backread.answering.citations import check
 from backread.models.base import ChatMessage, ChatModel
+from backread.models.structured import complete_with_room
 from backread.text.fencing import quote, safe
 from backread.text.times import format_time
 from backread.types import Answer, Degradation, Recall, Turn
@@ -47,16 +48,13 @@ def answer(recall: Recall, turns: Mapping[str, Turn], chat: ChatModel) -> Answer
     Raises:
         ModelError: the model could not answer; an answer is never made up instead.
     """
-    reply = chat.complete(request(recall), purpose="answer", max_tokens=_MAX_TOKENS)
+    reply, spent = complete_with_room(chat, request(recall), purpose="answer", max_tokens=_MAX_TOKENS)
     checked = check(reply.text, recall.evidence, turns)
     degraded = list(recall.degraded)
     if checked.dropped:
         degraded.append(Degradation("citations", "could not be tied to a turn and were removed", checked.dropped))
     if reply.cut:
-        full = reply.finish_reason == "length"
-        degraded.append(
-            Degradation("answer", f"was cut at {_MAX_TOKENS} tokens" if full else "broke off before its end")
-        )
+        degraded.append(Degradation("answer", "broke off before its end"))
     return Answer(
         text=checked.text,
         citations=checked.citations,
@@ -65,6 +63,6 @@ def answer(recall: Recall, turns: Mapping[str, Turn], chat: ChatModel) -> Answer
         model=chat.name,
         dropped_citations=checked.dropped,
         prompt_hash=prompt_hash(),
-        usage=(*recall.usage, reply.usage),
+        usage=(*recall.usage, *spent),
         degraded=tuple(degraded),
     )

@@ -75,8 +75,8 @@ class TestAnswer:
         assert [(item.part, item.count) for item in made.degraded] == [("citations", 2)]
 
     def test_an_answer_that_was_cut_says_so(self) -> None:
-        made = answer(recall("What did Ann buy?", LINE), TURNS, FunctionChat(lambda given: "word " * 700))
-        assert [(item.part, item.reason) for item in made.degraded] == [("answer", "was cut at 600 tokens")]
+        made = answer(recall("What did Ann buy?", LINE), TURNS, FunctionChat(lambda given: "word " * 3000))
+        assert [(item.part, item.reason) for item in made.degraded] == [("answer", "broke off before its end")]
 
     def test_an_answer_that_broke_off_says_so(self) -> None:
         chat = FunctionChat(lambda given: ChatReply("A copper", "incomplete", Usage("answer", "m")))
