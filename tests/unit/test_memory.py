@@ -508,16 +508,17 @@ class TestRecallAndAsk:
             (request,) = chat.requests
             assert "Now: 2024-05-02 00:00\nQuestion: Which kettle did Ann buy?" in request.question
             with pytest.raises(ModelRequestError):
-                memory.ask("Something else?", user_id="ann")
+                memory.ask("Any other kettle?", user_id="ann")
 
     def test_nothing_found_and_a_model_that_is_down_don_t_look_alike(self, tmp_path: Path) -> None:
         settings = Settings(path=tmp_path / "m.db", embedder="none")
         with Memory.open(settings=settings) as memory:
             answer = memory.ask("Which kettle?", user_id="nobody")
             assert (answer.text, answer.citations, answer.degraded) == ("The record has nothing on this.", (), ())
+            memory.add({"role": "user", "content": "A copper kettle."}, user_id="ann")
         down = FunctionChat(lambda request: (_ for _ in ()).throw(ModelRequestError("down")))
         with Memory.open(model=down, settings=settings) as memory, pytest.raises(ModelRequestError, match="down"):
-            memory.ask("Which kettle?", user_id="nobody")
+            memory.ask("Which kettle?", user_id="ann")
 
 
 class TestReading:

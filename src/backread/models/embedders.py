@@ -91,16 +91,7 @@ def open_embedder(
     if name == "minilm":
         return OnnxEmbedder.open(directory, threads=threads)
     if name in PRESETS:
-        preset = PRESETS[name]
-        return SentenceTransformersEmbedder.open(
-            preset.repo,
-            name=name,
-            revision=preset.revision,
-            dimension=preset.dimension,
-            query_prompt=preset.query_prompt,
-            document_prompt="",
-            dtype=preset.dtype,
-        )
+        return _open_preset(name, PRESETS[name])
     kind, colon, rest = name.partition(":")
     if colon and rest and kind == "st":
         return SentenceTransformersEmbedder.open(rest)
@@ -117,6 +108,18 @@ def open_embedder(
         )
     raise NotFoundError(
         f"no embedder is called {name!r}; there is: {', '.join(EMBEDDERS)}", hint=f"other models: {FORMS}"
+    )
+
+
+def _open_preset(name: str, preset: Preset) -> Embedder:
+    return SentenceTransformersEmbedder.open(
+        preset.repo,
+        name=name,
+        revision=preset.revision,
+        dimension=preset.dimension,
+        query_prompt=preset.query_prompt,
+        document_prompt="",
+        dtype=preset.dtype,
     )
 
 

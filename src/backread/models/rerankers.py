@@ -1,4 +1,12 @@
-"""Rerankers by the names users give."""
+"""Rerankers by the names users give.
+
+ms-marco-minilm                 the pinned cross-encoder, once fetched
+onnx:FOLDER                     another cross-encoder, as ONNX
+onnx:ORG/NAME@REVISION          one of the hub, once fetched
+cohere:MODEL, jina:MODEL        hosted, or at an address of your own
+vllm:MODEL, tei                 a server of your own
+llm                             the chat model
+"""
 
 from __future__ import annotations
 
@@ -22,17 +30,11 @@ class Endpoint(NamedTuple):
 
     Attributes:
         shape: of request and answer, see `http_rerank`.
-        base_url: where it is unless the user says otherwise; None where there is no such place.
-        hosted: it wants a key at `base_url`.
+        base_url: the hosted one, which wants a key; None where the user has to say where it is.
     """
 
     shape: Literal["results", "tei"]
     base_url: str | None = None
-
-    @property
-    def hosted(self) -> bool:
-        """Whether there is a public place, which wants a key."""
-        return self.base_url is not None
 
 
 ENDPOINTS: Mapping[str, Endpoint] = MappingProxyType(
@@ -48,7 +50,7 @@ ENDPOINTS: Mapping[str, Endpoint] = MappingProxyType(
 RERANKERS: tuple[str, ...] = ("llm", "ms-marco-minilm")
 """The short names `open_reranker` knows, sorted."""
 
-FORMS = "onnx:FOLDER, onnx:ORG/NAME@REVISION, cohere:MODEL, jina:MODEL, vllm:MODEL, tei"
+FORMS = "other models: onnx:FOLDER, onnx:ORG/NAME@REVISION, cohere:MODEL, jina:MODEL, vllm:MODEL, tei"
 
 
 def open_reranker(
@@ -65,11 +67,10 @@ def open_reranker(
     """The reranker called `name`. Opening never downloads or makes a connection.
 
     Args:
-        name: "ms-marco-minilm"; "onnx:FOLDER" or "onnx:ORG/NAME@REVISION" for another cross-encoder; "cohere:MODEL",
-            "jina:MODEL", "vllm:MODEL" or "tei" for an endpoint; "llm" for the chat model.
+        name: see the module.
         directory: where local weights are, see `backread.models.fetch.models_dir`.
         threads: of a local model, for one call; None takes min(4, CPUs).
-        base_url: of the endpoint; None is the hosted one of Cohere and Jina. Chat models have a setting of their own.
+        base_url: of the endpoint; None is the hosted one of Cohere and Jina.
         api_key: of the endpoint.
         chat: what "llm" asks.
         timeout: seconds to wait for the endpoint.
@@ -80,31 +81,31 @@ def open_reranker(
         InvalidInputError: an address that is none, or an endpoint without one.
         ModelNotAvailableError: weights that are missing or damaged, or "llm" without a chat model.
     """
-    if name in ONNX_MODELS:
-        return OnnxCrossEncoder(find_onnx(name, directory), name=name, threads=threads)
-    if name == "llm":
-        if chat is None:
-            raise ModelNotAvailableError("the reranker 'llm' needs a chat model", hint="configure one, see `model`")
-        return LLMReranker(chat)
     kind, _, rest = name.partition(":")
-    if kind == "onnx" and rest:
+    if name == "llm":
+        return _open_llm(chat)
+    if name in ONNX_MODELS or (kind == "onnx" and rest):
         folder = Path(rest).expanduser()
-        return OnnxCrossEncoder(folder if folder.is_dir() else find_onnx(rest, directory), name=name, threads=threads)
+        found = folder if rest and folder.is_dir() else find_onnx(rest or name, directory)
+        return OnnxCrossEncoder(found, name=name, threads=threads)
     if kind not in ENDPOINTS or not (rest or kind == "tei"):
-        raise NotFoundError(
-            f"no reranker is called {name!r}; there is: {', '.join(RERANKERS)}", hint=f"other models: {FORMS}"
-        )
-    endpoint = ENDPOINTS[kind]
-    address = base_url or endpoint.base_url
+        raise NotFoundError(f"no reranker is called {name!r}; there is: {', '.join(RERANKERS)}", hint=FORMS)
+    address = base_url or ENDPOINTS[kind].base_url
     if address is None:
         raise InvalidInputError(f"the reranker {name!r} has no address", hint="give the base URL of its server")
     return HttpReranker(
         rest or None,
         base_url=address,
-        shape=endpoint.shape,
+        shape=ENDPOINTS[kind].shape,
         api_key=api_key,
         name=name,
-        needs_key=endpoint.hosted and base_url is None,
+        needs_key=base_url is None,
         timeout=timeout,
         http_client=http_client,
     )
+
+
+def _open_llm(chat: ChatModel | None) -> Reranker:
+    if chat is None:
+        raise ModelNotAvailableError("the reranker 'llm' needs a chat model", hint="configure one, see `model`")
+    return LLMReranker(chat)

@@ -2,8 +2,8 @@
 
     score = text + 2.5 dense + 2.5 session + 1.2 speaker + 1.0 time + 2.0 date - 0.4 asks
 
-- `text`: BM25 whose term counts are spread over neighbouring turns (`Corpus.spread`), divided by ln(1 + n), so that it has
-  one scale for short and long histories;
+- `text`: BM25 whose term counts are spread over neighbouring turns (`Corpus.spread`), divided by ln(1 + n), so that it
+  has one scale for short and long histories;
 - `dense`: cosine, and `session`: the best cosine of the unit's session (`prior`);
 - `speaker`: 1 for turns of the one speaker the question names; text and vectors see the question without speakers'
   names (`speaker`);

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from backread.text.passages import split_passages
 __all__ = ["embed_pending"]
 
 _BATCH = 64  # passages a commit; a kill loses at most the work on these
+_BATCH_CHARACTERS = 16_000  # long passages take long: a commit has about half a second of work
+_WINDOW = 32_000  # characters of a text that are cut into passages at a time
 _DOCS = 256  # units read at a time
 
 
@@ -55,42 +57,83 @@ def _embed(
     reached = store.progress(user_id, corpus, embedder.fingerprint)
     if reached.doc > docs[0].doc:
         return True  # another process was faster; read the page again
-    texts: list[str] = []
-    owners: list[int] = []
-    finished = 0
-
-    def flush(until: Progress) -> bool:
-        nonlocal reached, finished
-        matrix = embedder.embed(texts) if texts else np.empty((0, embedder.dimension), np.float32)
-        args = (reached, np.array(owners, dtype=np.int64), matrix, until)
-        won = store.put_vectors(user_id, corpus, embedder.fingerprint, *args)
-        texts.clear()
-        owners.clear()
-        reached = until
-        if on_progress is not None and finished:
-            on_progress(finished)
-        finished = 0
-        return won and (deadline is None or time.monotonic() < deadline)
-
+    batch = _Batch(store, user_id, corpus, embedder, reached)
     for unit in docs:
-        passages = _passages(unit, embedder)
-        for part, text in enumerate(passages, 1):
-            if unit.doc == reached.doc and part <= reached.part:
-                continue
-            texts.append(text)
-            owners.append(unit.doc)
-            full = len(texts) >= _BATCH and part < len(passages)
-            if full and not flush(Progress(unit.doc, part)):
-                return deadline is None or time.monotonic() < deadline
-        finished += 1
-        # A unit without words still moves the mark, or it would be pending for ever.
-        full = len(texts) >= _BATCH or unit is docs[-1]
-        if full and not flush(Progress(unit.doc + 1, 0)):
-            return deadline is None or time.monotonic() < deadline
-    return True
+        start = reached.offset if unit.doc == reached.doc else 0
+        for text, until in _steps(unit, start, embedder):
+            batch.add(unit.doc, text, until)
+            if batch.full and not (batch.write(on_progress) and _time_left(deadline)):
+                return _time_left(deadline)  # another process was faster, or the time is over
+    batch.write(on_progress)  # when another process was faster, the next page shows what is left
+    return _time_left(deadline)
 
 
-def _passages(unit: PendingDoc, embedder: Embedder) -> list[str]:
+def _time_left(deadline: float | None) -> bool:
+    return deadline is None or time.monotonic() < deadline
+
+
+class _Batch:
+    """Passages that are embedded and written together, with the progress they reach."""
+
+    def __init__(self, store: TurnStore, user_id: str, corpus: str, embedder: Embedder, reached: Progress) -> None:
+        self._store, self._user_id, self._corpus, self._embedder = store, user_id, corpus, embedder
+        self._reached = self._until = reached
+        self._texts: list[str] = []
+        self._owners: list[int] = []
+        self._finished = 0
+
+    @property
+    def full(self) -> bool:
+        """True when there is enough for one piece of work."""
+        return len(self._texts) >= _BATCH or sum(map(len, self._texts)) >= _BATCH_CHARACTERS
+
+    def add(self, doc: int, text: str | None, until: Progress) -> None:
+        """Take a passage of a unit, None for a unit without words, and the progress reached with it."""
+        if text is not None:
+            self._texts.append(text)
+            self._owners.append(doc)
+        self._until = until
+        self._finished += until.doc > doc
+
+    def write(self, on_progress: Callable[[int], None] | None) -> bool:
+        """Embed and store; False when another process was faster and this work is lost."""
+        nothing = np.empty((0, self._embedder.dimension), np.float32)
+        matrix = self._embedder.embed(self._texts) if self._texts else nothing
+        owners = np.array(self._owners, dtype=np.int64)
+        place = (self._user_id, self._corpus, self._embedder.fingerprint)
+        won = self._store.put_vectors(*place, self._reached, owners, matrix, self._until)
+        self._reached = self._until
+        self._texts, self._owners = [], []
+        if on_progress is not None and self._finished:
+            on_progress(self._finished)
+        self._finished = 0
+        return won
+
+
+def _steps(unit: PendingDoc, start: int, embedder: Embedder) -> Iterator[tuple[str | None, Progress]]:
+    """Passages of a unit from a character on, each with the progress it reaches; the last one reaches the next unit.
+
+    A unit without words is one step too, or it would be pending for ever.
+    """
+    before: tuple[str | None, Progress] | None = None
+    for text, offset in _passages(unit, start, embedder):
+        if before is not None:
+            yield before
+        before = (text, Progress(unit.doc, offset))
+    yield (None if before is None else before[0]), Progress(unit.doc + 1, 0)
+
+
+def _passages(unit: PendingDoc, start: int, embedder: Embedder) -> Iterator[tuple[str, int]]:
+    """Passages of a unit from a character on, each with its header, and the character it ends before.
+
+    A long text is cut window by window, so that going on with a large message costs what is read of it, not the whole.
+    """
     room = max(16, embedder.max_tokens - (embedder.count_tokens(unit.header) if unit.header else 0))
-    spans = split_passages(unit.text, max_tokens=room, count=embedder.count_tokens)
-    return [f"{unit.header}{unit.text[start:end]}" for start, end in spans]
+    while start < len(unit.text):
+        window = unit.text[start : start + _WINDOW]
+        spans = split_passages(window, max_tokens=room, count=embedder.count_tokens)
+        if start + len(window) < len(unit.text) and len(spans) > 1:
+            spans = spans[:-1]  # the last one may go on behind the window
+        for first, last in spans:
+            yield f"{unit.header}{window[first:last]}", start + last
+        start += spans[-1][1] if spans else len(window)

@@ -46,10 +46,10 @@ class Postings(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """How far vectors go in a corpus: all docs below `doc` in full, and the first `part` passages of `doc`."""
+    """How far vectors go in a corpus: all docs below `doc` in full, and the first `offset` characters of `doc`."""
 
     doc: int
-    part: int
+    offset: int
 
 
 class PendingDoc(NamedTuple):
@@ -194,16 +194,25 @@ class TurnStore(Protocol):
         ...
 
     def delete(
-        self, user_id: str, *, turn_ids: Sequence[str] | None = None, session_id: str | None = None
+        self,
+        user_id: str,
+        *,
+        turn_ids: Sequence[str] | None = None,
+        session_id: str | None = None,
+        scrub: bool = True,
     ) -> DeleteReceipt:
-        """Erase turns with all that is derived from them: postings, vectors, links, and entries left without a source.
+        """Erase turns with all that is derived from them: postings, vectors, links, and entries that rest on them.
 
-        With neither `turn_ids` nor `session_id` the whole user goes. Unknown ids erase nothing. The bytes are
-        overwritten and the write-ahead log is emptied before it returns.
+        With neither `turn_ids` nor `session_id` the whole user goes. Unknown ids erase nothing. Rows are overwritten
+        and the write-ahead log is emptied before it returns; with `scrub` no byte of them is left in the file.
 
         Raises:
             StoreBusyError: the turns are erased, but a reader kept the log from being emptied; delete once more.
         """
+        ...
+
+    def scrub(self) -> None:
+        """Leave no byte of what was erased, at the cost of writing everything else anew."""
         ...
 
     def rebuild_text_index(self, user_id: str | None = None) -> int:

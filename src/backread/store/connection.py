@@ -112,7 +112,9 @@ class ConnectionPool:
         unused middle of pages, and a row deleted later is overwritten in its last place only.
         """
         with self._writing, self._lent() as connection:
+            connection.execute("PRAGMA temp_store = FILE")  # the copy has only what is kept; it may not fit in memory
             connection.execute("VACUUM")
+            connection.execute("PRAGMA temp_store = MEMORY")
         self.empty_log()
 
     def empty_log(self) -> None:

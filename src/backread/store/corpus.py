@@ -52,6 +52,17 @@ class Corpus:
             self._group = np.arange(len(rows))
             self.size = len(rows)
 
+    @property
+    def _grouped(self) -> bool:
+        return self.unit in ("round", "session")
+
+    @cached_property
+    def _unit_of_row(self) -> NDArray[np.int64]:
+        """int64 (rows of the layout + 1,): the unit a row belongs to, -1 out of scope, and -1 for row -1."""
+        place = np.full(self._layout.size + 1, -1, dtype=np.int64)
+        place[self._rows] = self._group
+        return place
+
     @cached_property
     def first(self) -> NDArray[np.int64]:
         """int64 (size,): row in the layout of each unit's first turn."""
@@ -150,14 +161,11 @@ class Corpus:
 
     def _term_frequencies(self, terms: Sequence[str]) -> Iterable[tuple[NDArray[np.int64], Scores]]:
         """(units, tf) of each term within this corpus; units ascending and distinct."""
-        place = np.full(self._layout.size, -1, dtype=np.int64)
-        place[self._rows] = self._group
         for docs, tf in self._store.postings(self.user_id, self._name, terms):
-            rows = self._layout.rows(docs)
-            units = np.where(rows >= 0, place[rows], -1)
-            inside = units >= 0
-            units, tf = units[inside], tf[inside]
-            if self.unit in ("round", "session"):
+            units = self._unit_of_row[self._layout.rows(docs)]
+            if len(units) and units.min() < 0:
+                units, tf = units[units >= 0], tf[units >= 0]
+            if self._grouped:
                 summed = np.bincount(units, tf, minlength=self.size)
                 units = np.flatnonzero(summed)
                 tf = summed[units].astype(np.float32)
@@ -204,31 +212,17 @@ class Corpus:
         scores = np.full(self.size, -np.inf, dtype=np.float32)
         docs, matrix = self._store.vectors(self.user_id, self._name, fingerprint)
         if len(docs):
-            place = np.full(self._layout.size + 1, -1, dtype=np.int64)
-            place[self._rows] = self._group
-            units = place[self._layout.rows(docs)]
-            inside = units >= 0
-            if inside.all():
-                np.maximum.at(scores, units, matrix @ query)
-            else:
-                np.maximum.at(scores, units[inside], (matrix @ query)[inside])
+            units = self._unit_of_row[self._layout.rows(docs)]
+            cosines = matrix @ query
+            if not (units >= 0).all():
+                cosines, units = cosines[units >= 0], units[units >= 0]
+            if self._grouped or (docs[1:] == docs[:-1]).any():
+                np.maximum.at(scores, units, cosines)
+            else:  # one passage a unit, as most turns have: the rows of a unit are side by side
+                scores[units] = cosines
         missing = np.isneginf(scores)
         scores[missing] = np.nan
         return scores, int(missing.sum())
-
-    def best_vectors(self, fingerprint: str, units: Sequence[int]) -> NDArray[np.float32]:
-        """Mean unit vector of each of `units`, float32 (len(units), dimension); zeros where there is none."""
-        docs, matrix = self._store.vectors(self.user_id, self._name, fingerprint)
-        out = np.zeros((len(units), matrix.shape[1]), dtype=np.float32)
-        place = np.full(self._layout.size + 1, -1, dtype=np.int64)
-        place[self._rows] = self._group
-        owner = place[self._layout.rows(docs)]
-        for row, unit in enumerate(units):
-            mine = matrix[owner == unit]
-            if len(mine):
-                mean = mine.mean(axis=0)
-                out[row] = mean / (np.linalg.norm(mean) or 1.0)
-        return out
 
     def _docs(self, units: Sequence[int]) -> list[int]:
         docs: list[int] = self._layout.docs[self.first[np.asarray(units, dtype=np.int64)]].tolist()
@@ -262,9 +256,7 @@ class Corpus:
             return [named[unit_id] for unit_id in unit_ids if unit_id in named]
         docs = self._store.docs_of_turns(self.user_id, unit_ids)
         found = np.array([docs[unit_id] for unit_id in unit_ids if unit_id in docs], dtype=np.int64)
-        place = np.full(self._layout.size + 1, -1, dtype=np.int64)
-        place[self._rows] = self._group
-        return [unit for unit in place[self._layout.rows(found)].tolist() if unit >= 0]
+        return [unit for unit in self._unit_of_row[self._layout.rows(found)].tolist() if unit >= 0]
 
     def unit_ids(self, units: Sequence[int]) -> list[str]:
         """Public ids: a session's session id, an entry's entry id, else the turn id of the unit's first turn."""

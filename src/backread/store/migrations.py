@@ -46,7 +46,8 @@ _SPINE = (
         UNIQUE(user_pk, session_id)) STRICT""",
     """CREATE TABLE turns(
         doc INTEGER PRIMARY KEY AUTOINCREMENT, user_pk INTEGER NOT NULL, session_pk INTEGER NOT NULL,
-        sort_us INTEGER NOT NULL, said_us INTEGER, said_offset INTEGER, stored_us INTEGER NOT NULL,
+        sort_us INTEGER NOT NULL, said_us INTEGER, said_offset INTEGER, zone_known INTEGER NOT NULL,
+        stored_us INTEGER NOT NULL,
         length INTEGER NOT NULL, cues INTEGER NOT NULL, supersedes INTEGER, turn_id TEXT NOT NULL, sum BLOB NOT NULL,
         external_id BLOB, role BLOB NOT NULL, speaker BLOB, said_text BLOB, caption BLOB, attachments TEXT,
         text BLOB NOT NULL, UNIQUE(user_pk, turn_id)) STRICT""",
@@ -68,6 +69,7 @@ _SPINE = (
     "CREATE INDEX vector_blocks_corpus ON vector_blocks(corpus_pk, embedder_pk)",
     """CREATE TABLE vector_progress(
         corpus_pk INTEGER NOT NULL, embedder_pk INTEGER NOT NULL, doc INTEGER NOT NULL, part INTEGER NOT NULL,
+        sum BLOB NOT NULL,
         PRIMARY KEY(corpus_pk, embedder_pk)) STRICT, WITHOUT ROWID""",
     """CREATE TABLE entries(
         doc INTEGER PRIMARY KEY AUTOINCREMENT, user_pk INTEGER NOT NULL, corpus_pk INTEGER NOT NULL,

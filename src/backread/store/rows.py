@@ -33,7 +33,7 @@ FIRST = -(2**62)
 
 TURN_COLUMNS = (
     "t.doc, t.turn_id, s.session_id, t.role, t.text, t.stored_us, t.speaker, t.external_id, t.caption, t.attachments,"
-    " t.said_us, t.said_offset, t.said_text,"
+    " t.said_us, t.said_offset, t.zone_known, t.said_text,"
     " (SELECT o.turn_id FROM turns o WHERE o.doc = t.supersedes) AS supersedes_id"
 )
 
@@ -93,10 +93,11 @@ def attachments_json(attachments: Iterable[Mapping[str, Any]]) -> str | None:
 
 def draft_fields(draft: TurnDraft) -> dict[str, bytes | int | str | None]:
     """A draft as column values, except those that depend on what is already stored."""
-    offset = draft.said_at.utcoffset() if draft.said_at is not None and draft.offset_known else None
+    offset = None if draft.said_at is None else draft.said_at.utcoffset()
     return {
         "said_us": None if draft.said_at is None else to_us(draft.said_at),
         "said_offset": None if offset is None else round(offset.total_seconds() / 60),
+        "zone_known": int(draft.said_at is None or draft.offset_known),
         "external_id": enc(draft.external_id),
         "role": enc(draft.role),
         "speaker": enc(draft.speaker),
@@ -113,7 +114,7 @@ def turn_sum(
     """Checksum over everything a turn says and where it belongs. `row` has the columns of `turns` by name."""
     columns = ("turn_id", "external_id", "role", "speaker", "text", "caption", "attachments", "said_text")
     texts = (row[name] for name in columns)
-    numbers = (row[name] for name in ("said_us", "said_offset", "stored_us"))
+    numbers = (row[name] for name in ("said_us", "said_offset", "zone_known", "stored_us"))
     values = (user_id, session_id, *texts, *numbers, supersedes_id)
     return checksum(value.encode() if isinstance(value, str) else value for value in values)
 
@@ -121,7 +122,7 @@ def turn_sum(
 def turn_from_row(row: sqlite3.Row | tuple[Any, ...], position: int) -> Turn:
     """A `Turn` from a row of `TURN_COLUMNS`."""
     (_, turn_id, session_id, role, text, stored_us, speaker, external_id, caption, attachments, said_us) = row[:11]
-    said_offset, said_text, supersedes = row[11:14]
+    said_offset, zone_known, said_text, supersedes = row[11:15]
     stored_at = from_us(stored_us, None)
     assert stored_at is not None
     return Turn(
@@ -137,6 +138,6 @@ def turn_from_row(row: sqlite3.Row | tuple[Any, ...], position: int) -> Turn:
         attachments=tuple(json.loads(attachments)) if attachments else (),
         said_at=from_us(said_us, said_offset),
         said_text=dec(said_text),
-        offset_known=said_us is None or said_offset is not None,
+        offset_known=bool(zone_known),
         supersedes=supersedes,
     )

@@ -30,8 +30,9 @@ from backread.store.turns import (
     user_row,
     wire_id,
 )
-from backread.store.vectors import append_vectors, embedder_pk, read_vectors
-from backread.text.analysis import ANALYZER, index_terms
+from backread.store.vector_cache import CachedVectors, VectorCache
+from backread.store.vectors import append_vectors, embedder_pk, progress_sum, read_vectors
+from backread.text.analysis import analyzer_version, index_terms
 from backread.types import DeleteReceipt, Entry, EntryDraft, Fault, Session, Stats, Turn, TurnDraft, VerifyReport
 
 __all__ = ["SqliteStore"]
@@ -51,18 +52,29 @@ _NO_TURNS = Layout(
 )
 
 
+_TF_BITS = 20
+_MOST_TF = (1 << _TF_BITS) - 1
+# One string of numbers: making a Python tuple for each posting takes four times as long.
+_POSTINGS = (
+    f"SELECT group_concat((doc << {_TF_BITS}) | min(tf, {_MOST_TF})) FROM"
+    " (SELECT doc, tf FROM postings WHERE corpus_pk = ? AND term = ? ORDER BY doc)"
+)
+
+
 class SqliteStore:
     """`TurnStore` on one SQLite file. Thread-safe; any number of processes may have the file open.
 
     Args:
         path: the file; made with mode 0600 when missing.
+        vector_cache_bytes: vectors kept in memory between searches, those used last; 0 reads them from the file.
 
     Raises:
         SchemaTooNewError, StoreCorruptError, StoreError: the file can't be used, and why.
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, *, vector_cache_bytes: int = 256 * 1024 * 1024) -> None:
         self.path = Path(path)
+        self._vectors = VectorCache(vector_cache_bytes)
         self._pool = ConnectionPool(self.path)
         self._layouts: OrderedDict[tuple[int, str], tuple[int, Layout]] = OrderedDict()
         self._layouts_lock = threading.Lock()
@@ -82,8 +94,8 @@ class SqliteStore:
             )
         if "analyzer" not in meta:
             with self._pool.write() as db:
-                _set_meta(db, "analyzer", ANALYZER.encode())
-        return meta["secret"], meta.get("analyzer", ANALYZER.encode()).decode("utf-8", "replace")
+                _set_meta(db, "analyzer", analyzer_version().encode())
+        return meta["secret"], meta.get("analyzer", analyzer_version().encode()).decode("utf-8", "replace")
 
     # --- writing turns
 
@@ -97,21 +109,30 @@ class SqliteStore:
             return append(db, user_id, items)
 
     def delete(
-        self, user_id: str, *, turn_ids: Sequence[str] | None = None, session_id: str | None = None
+        self,
+        user_id: str,
+        *,
+        turn_ids: Sequence[str] | None = None,
+        session_id: str | None = None,
+        scrub: bool = True,
     ) -> DeleteReceipt:
         """See `TurnStore.delete`."""
-        if self._analyzer != ANALYZER:
+        if self._analyzer != analyzer_version():
             self.rebuild_text_index(user_id)  # postings are erased by their terms, which must be those of this version
         with self._pool.write() as db:
             user = user_row(db, user_id)
             receipt = DeleteReceipt(user_id, 0, 0, 0, 0, 0, 0)
             if user is not None:
                 receipt = erase(db, self._secret, (user[0], user_id), turn_ids, session_id)
-        if receipt.turns:
+        if receipt.turns and scrub:
             self._pool.scrub()
         else:
             self._pool.empty_log()  # what a delete before this one may have had to leave there
         return receipt
+
+    def scrub(self) -> None:
+        """See `TurnStore.scrub`."""
+        self._pool.scrub()
 
     # --- reading turns
 
@@ -194,9 +215,10 @@ class SqliteStore:
     # --- text index
 
     def _hasher(self, user_id: str, corpus: str) -> TermHasher:
-        if self._analyzer != ANALYZER:
+        if self._analyzer != analyzer_version():
             raise StoreError(
-                f"{self.path}: the text index was made by analyzer {self._analyzer!r}, this version has {ANALYZER!r}",
+                f"{self.path}: the text index was made by analyzer {self._analyzer!r},"
+                f" this version has {analyzer_version()!r}",
                 hint="run `backread reindex --text`",
             )
         return TermHasher(self._secret, enc(user_id) or b"", corpus)
@@ -208,11 +230,9 @@ class SqliteStore:
         with self._pool.read() as db:
             pk = find_corpus(db, user_id, corpus)
             for term in terms:
-                rows = db.execute(
-                    "SELECT doc, tf FROM postings WHERE corpus_pk = ? AND term = ?", (pk, hasher(term))
-                ).fetchall()
-                pairs = np.array(rows, dtype=np.int64).reshape(-1, 2)
-                found.append(Postings(pairs[:, 0], pairs[:, 1].astype(np.float32)))
+                text = db.execute(_POSTINGS, (pk, hasher(term))).fetchone()[0] or ""
+                pairs = np.fromstring(text, dtype=np.int64, sep=",")
+                found.append(Postings(pairs >> _TF_BITS, (pairs & _MOST_TF).astype(np.float32)))
         return found
 
     def document_frequencies(self, user_id: str, corpus: str, terms: Sequence[str]) -> list[int]:
@@ -237,8 +257,8 @@ class SqliteStore:
         done = sum(self._rebuild_user(name) for name in (self.users() if user_id is None else [user_id]))
         if user_id is None:
             with self._pool.write() as db:
-                _set_meta(db, "analyzer", ANALYZER.encode())
-            self._analyzer = ANALYZER
+                _set_meta(db, "analyzer", analyzer_version().encode())
+            self._analyzer = analyzer_version()
         return done
 
     def _rebuild_user(self, user_id: str) -> int:
@@ -269,7 +289,15 @@ class SqliteStore:
             embedder = embedder_pk(db, fingerprint)
             if pk is None or embedder is None:
                 return np.empty(0, np.int64), np.empty((0, 0), np.float32)
-            return read_vectors(db, pk, embedder)
+            reached = _progress(db, user_id, corpus, fingerprint)
+            layout = self._layout(db, user_id, corpus)
+            known = self._vectors.get((pk, embedder))
+            if known is not None and not (layout.rows(known.vectors.docs) >= 0).all():
+                known = None  # some were deleted
+            if known is None or known.reached != reached:
+                vectors = read_vectors(db, pk, embedder, known.vectors if known and reached > known.reached else None)
+                known = self._vectors.put((pk, embedder), CachedVectors(reached, vectors))
+        return known.vectors.docs, known.vectors.matrix
 
     def progress(self, user_id: str, corpus: str, fingerprint: str) -> Progress:
         """See `TurnStore.progress`."""
@@ -321,7 +349,9 @@ class SqliteStore:
             embedder = embedder_pk(db, fingerprint, matrix.shape[1])
             there = self._layout(db, user_id, corpus).rows(docs) >= 0
             append_vectors(db, pk, embedder or 0, docs[there], matrix[there])
-            db.execute("INSERT OR REPLACE INTO vector_progress VALUES (?, ?, ?, ?)", (pk, embedder, *reached))
+            place = (pk, embedder or 0, reached.doc, reached.offset)
+            row = (*place, progress_sum(*place))
+            db.execute("INSERT OR REPLACE INTO vector_progress VALUES (?, ?, ?, ?, ?)", row)
         return True
 
     @property

@@ -26,12 +26,12 @@ __all__ = ["MAX_TURN_BYTES", "Prepared", "append", "prepare", "read_layout", "tu
 MAX_TURN_BYTES = 8 * 1024 * 1024
 """Largest text of one turn, UTF-8 bytes. Larger messages are files: keep them elsewhere, add what was said of them."""
 
-_COMPARED = ("role", "text", "speaker", "caption", "attachments", "said_us", "said_offset", "said_text")
-_INSERT = """INSERT INTO turns(user_pk, session_pk, sort_us, said_us, said_offset, stored_us, length, cues, supersedes,
- turn_id,
- sum, external_id, role, speaker, said_text, caption, attachments, text)
- VALUES (:user_pk, :session_pk, :sort_us, :said_us, :said_offset, :stored_us, :length, :cues, :supersedes, :turn_id,
- :sum, :external_id, :role, :speaker, :said_text, :caption, :attachments, :text)"""
+_COMPARED = ("role", "text", "speaker", "caption", "attachments", "said_us", "said_offset", "zone_known", "said_text")
+_COLUMNS = (
+    *("user_pk", "session_pk", "sort_us", "said_us", "said_offset", "zone_known", "stored_us", "length", "cues"),
+    *("supersedes", "turn_id", "sum", "external_id", "role", "speaker", "said_text", "caption", "attachments", "text"),
+)
+_INSERT = f"INSERT INTO turns({', '.join(_COLUMNS)}) VALUES ({', '.join(':' + name for name in _COLUMNS)})"
 
 
 @dataclass(frozen=True, slots=True)

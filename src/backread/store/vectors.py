@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,16 @@ from numpy.typing import NDArray
 from backread.errors import ModelMismatchError
 from backread.store.rows import checksum
 
-__all__ = ["append_vectors", "embedder_pk", "erase_vectors", "read_vectors", "row_sum", "vector_scope"]
+__all__ = [
+    "StoredVectors",
+    "append_vectors",
+    "embedder_pk",
+    "erase_vectors",
+    "progress_sum",
+    "read_vectors",
+    "row_sum",
+    "vector_scope",
+]
 
 _FLOAT = np.dtype("<f4")
 _DOC = np.dtype("<i8")
@@ -61,6 +71,11 @@ def row_sum(scope: bytes, doc: int, vector: bytes) -> bytes:
     """Checksum of one row: whose it is, of which corpus and embedder, which doc, and what."""
     data = scope + doc.to_bytes(8, "little", signed=True) + vector
     return hashlib.blake2b(data, digest_size=_SUM_BYTES).digest()
+
+
+def progress_sum(corpus_pk: int, embedder: int, doc: int, offset: int) -> bytes:
+    """Checksum of a row of progress."""
+    return hashlib.blake2b(b"%d %d %d %d" % (corpus_pk, embedder, doc, offset), digest_size=_SUM_BYTES).digest()
 
 
 def append_vectors(
@@ -124,21 +139,56 @@ def _write(
             blob.write(payload)
 
 
+@dataclass(frozen=True)
+class StoredVectors:
+    """Vectors read so far: `docs` and `matrix` are views of buffers with room for more.
+
+    `block_pk` and `row` say where the next ones would be: from this row of this block on.
+    """
+
+    docs: NDArray[np.int64]
+    matrix: NDArray[np.float32]
+    block_pk: int = 0
+    row: int = 0
+
+
 def read_vectors(
-    db: sqlite3.Connection, corpus_pk: int, embedder: int
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """(docs, matrix) of all rows in use, in the order they were written."""
+    db: sqlite3.Connection, corpus_pk: int, embedder: int, known: StoredVectors | None = None
+) -> StoredVectors:
+    """All rows in use, in the order they were written; only those after `known` are read when it is given.
+
+    What `known` holds stays as it is: new rows go behind it in its buffer, or into a larger one.
+    """
     dimension = db.execute("SELECT dimension FROM embedders WHERE embedder_pk = ?", (embedder,)).fetchone()[0]
-    rows = db.execute(
-        "SELECT docs, data FROM vector_blocks WHERE corpus_pk = ? AND embedder_pk = ? ORDER BY block_pk",
-        (corpus_pk, embedder),
-    ).fetchall()
-    docs = np.frombuffer(b"".join(row[0] for row in rows), dtype=_DOC)
-    matrix = np.frombuffer(b"".join(row[1] for row in rows), dtype=_FLOAT).reshape(-1, dimension)
-    used = docs != 0
-    if not used.all():
-        docs, matrix = docs[used], matrix[used]
-    return docs.astype(np.int64, copy=False), matrix.astype(np.float32, copy=False)
+    known = known or StoredVectors(np.empty(0, np.int64), np.empty((0, dimension), np.float32))
+    key = (corpus_pk, embedder, known.block_pk)
+    where = "FROM vector_blocks WHERE corpus_pk = ? AND embedder_pk = ? AND block_pk >= ?"
+    more = db.execute(f"SELECT coalesce(sum(capacity), 0) {where}", key).fetchone()[0]
+    docs, matrix = _with_room(known, more)
+    count, block_pk, row = len(known.docs), known.block_pk, known.row
+    for pk, held, data in db.execute(f"SELECT block_pk, docs, data {where} ORDER BY block_pk", key):
+        start = known.row if pk == known.block_pk else 0
+        owners = np.frombuffer(held, dtype=_DOC)[start:]
+        used = np.flatnonzero(owners)
+        if len(used):
+            matrix[count : count + len(used)] = np.frombuffer(data, dtype=_FLOAT).reshape(-1, dimension)[start:][used]
+            docs[count : count + len(used)] = owners[used]
+            count += len(used)
+            block_pk, row = pk, start + int(used[-1]) + 1
+    return StoredVectors(docs[:count], matrix[:count], block_pk, row)
+
+
+def _with_room(known: StoredVectors, more: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Buffers that start with what is known and have `more` rows behind it."""
+    count = len(known.docs)
+    buffers = (known.docs.base, known.matrix.base)
+    if count and all(buffer is not None and len(buffer) >= count + more for buffer in buffers):
+        return buffers  # type: ignore[return-value]
+    size = count + more + (count // 2 if count else 0)
+    docs = np.empty(size, np.int64)
+    matrix = np.empty((size, known.matrix.shape[1]), np.float32)
+    docs[:count], matrix[:count] = known.docs, known.matrix
+    return docs, matrix
 
 
 def erase_vectors(db: sqlite3.Connection, corpus_pk: int, docs: Iterable[int]) -> int:

@@ -17,7 +17,7 @@ from backread.store.indexing import TermHasher, indexed_text, passage_text
 from backread.store.migrations import MIGRATIONS, meta_sum, migrate, migration_sum
 from backread.store.rows import FIRST, dec, turn_sum
 from backread.store.turns import hash_terms, turn_name
-from backread.store.vectors import row_sum, vector_scope
+from backread.store.vectors import progress_sum, row_sum, vector_scope
 from backread.text.analysis import index_terms
 from backread.text.cues import turn_cues
 from backread.types import Fault
@@ -293,12 +293,14 @@ class _UserCheck:
                 yield Fault("posting", f"user {self.who}", f"{len(rows_) - 20} more of the same kind")
 
     def vectors(self) -> Iterator[Fault]:
-        progress = {
-            (corpus, embedder): (doc, part)
-            for corpus, embedder, doc, part in self.db.execute(
-                "SELECT p.* FROM vector_progress p JOIN corpora USING(corpus_pk) WHERE user_pk = ?", (self.user_pk,)
-            ).fetchall()
-        }
+        progress = {}
+        for corpus, embedder, doc, offset, stored in self.db.execute(
+            "SELECT p.* FROM vector_progress p JOIN corpora USING(corpus_pk) WHERE user_pk = ?", (self.user_pk,)
+        ).fetchall():
+            progress[corpus, embedder] = (doc, offset)
+            if stored != progress_sum(corpus, embedder, doc, offset):
+                name = f"{self.corpora.get(corpus, '?')} of user {self.who}"
+                yield Fault("progress", name, "the row does not match its checksum")
         held: dict[tuple[int, int], Counter[int]] = {key: Counter() for key in progress}
         blocks = self.db.execute(
             "SELECT block_pk, corpus_pk, embedder_pk, capacity, dimension, docs, sums, data FROM vector_blocks"
@@ -334,20 +336,22 @@ class _UserCheck:
                 yield Fault("vector", name, "belongs to a turn or entry that does not exist")
 
     def _coverage(self, corpus: int, held: Counter[int], reached: tuple[int, int]) -> Iterator[Fault]:
-        doc, part = reached
+        doc, offset = reached
         name = f"{self.corpora.get(corpus, '?')} of user {self.who}"
         beyond = sum(1 for other in held if other > doc)
         if beyond:
             yield Fault("progress", name, f"units with vectors beyond it: {beyond}")
-        if held[doc] != part and doc in self.docs.get(corpus, ()):
-            yield Fault("progress", name, f"the unit it stands at has {held[doc]} vectors, not {part}")
+        if (held[doc] > 0) != (offset > 0) and doc in self.docs.get(corpus, ()):
+            yield Fault(
+                "progress", name, f"the unit it stands at has {held[doc]} vectors, {offset} characters are done"
+            )
         due = {other for other in self.embeddable.get(corpus, ()) if other < doc} - held.keys()
         if due:
             yield Fault("progress", name, f"units without vectors below it: {len(due)}")
         table = "turns" if self.corpora.get(corpus) == TURNS else "entries"
         last = self.db.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,)).fetchone()
         newest = last[0] if last else 0
-        if doc < 0 or part < 0 or doc > newest + 1 or (part and doc > newest):
+        if doc < 0 or offset < 0 or doc > newest + 1 or (offset and doc > newest):
             yield Fault("progress", name, "is a place that was never reached")
 
 

@@ -40,7 +40,8 @@ class TurnStoreContract:
     @pytest.mark.parametrize(
         "text",
         [
-            'Config:\n\n\tretry:  3\n    token = "AbC-12__zZ=="\n```py\nif a:\n        b()\n```\n  trailing  \r\nline\u2028end',
+            'Config:\n\n\tretry:  3\n    token = "AbC-12__zZ=="\n```py\nif a:\n        b()\n```\n  trailing  '
+            "\r\nline\u2028end",
             "nul \0 inside",
             "lone \ud800 surrogate",
             "\u202egnirts\u202c 👩‍👩‍👧 e\u0301",

@@ -20,6 +20,7 @@ ends after `MAX_TERM` characters; a longer run goes on as further tokens.
 
 from __future__ import annotations
 
+import importlib.metadata
 import operator
 import re
 from collections import Counter
@@ -38,6 +39,7 @@ __all__ = [
     "STOP_WORDS",
     "QueryTerm",
     "Token",
+    "analyzer_version",
     "find_terms",
     "index_terms",
     "query_terms",
@@ -70,6 +72,18 @@ _ACRONYM_PLURAL = re.compile(r"[A-Z]{2,}s\Z")
 _CONTRACTED = re.compile(r"'(?:s|ll|ve|d|re|m)\Z")
 _EMOJI_VARIANT = re.compile("[\U0001f3fb-\U0001f3ff]|\u200d[\u2640\u2642]")
 _SELECTORS = {0xFE0E: None, 0xFE0F: None}
+
+
+@cache
+def analyzer_version() -> str:
+    """`ANALYZER` and the stemmer in use with its version: what stored terms depend on."""
+    for package in ("PyStemmer", "snowballstemmer"):  # snowballstemmer runs PyStemmer where it is installed
+        try:
+            major, minor, *_ = importlib.metadata.version(package).split(".")
+        except importlib.metadata.PackageNotFoundError:
+            continue
+        return f"{ANALYZER}/{package}-{major}.{minor}"
+    return ANALYZER
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from typing import Any
 import httpx2
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from backread.errors import (
     ContextWindowError,
@@ -63,9 +64,10 @@ class Server:
         return OpenAIEmbedder(model, http_client=client, **({"base_url": "http://server:8000"} | options))
 
 
-def unit(text: str) -> np.ndarray[Any, Any]:
+def unit(text: str) -> NDArray[np.float64]:
     values = np.array(vector(text))
-    return values / np.linalg.norm(values)
+    length: float = np.linalg.norm(values).item()
+    return values / length
 
 
 class TestContract(EmbedderContract):

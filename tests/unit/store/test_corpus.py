@@ -230,16 +230,6 @@ def test_a_unit_scores_as_its_best_passage(store: SqliteStore) -> None:
     assert missing == 2
 
 
-def test_the_mean_vector_of_a_unit(store: SqliteStore) -> None:
-    store.append("ann", [draft("a"), draft("b"), draft("c")])
-    docs = np.sort(store.layout("ann").docs)
-    matrix = np.array([[1, 0], [0, 1], [3, 4]], np.float32)
-    store.put_vectors("ann", TURNS, "m", Progress(0, 0), docs[[0, 0, 1]], matrix, Progress(int(docs[2]), 0))
-    means = History(store, "ann").corpus().best_vectors("m", [1, 2, 0])
-    half = math.sqrt(0.5)
-    assert means == pytest.approx(np.array([[0.6, 0.8], [0, 0], [half, half]], np.float32))
-
-
 # --- entries
 
 

@@ -252,7 +252,7 @@ def test_many_wrong_postings_are_counted_not_listed(store: SqliteStore, path: Pa
         ("INSERT INTO links VALUES (900, 0, 1, 0, NULL, x'00')", "link"),
         ("INSERT INTO strategy_states VALUES (900, x'00', 1, NULL, x'00')", "state"),
         ("INSERT INTO rebuilds VALUES (900, x'00', 1)", "rebuild"),
-        ("INSERT INTO vector_progress VALUES (900, 1, 1, 0)", "progress"),
+        ("INSERT INTO vector_progress VALUES (900, 1, 1, 0, x'00')", "progress"),
         ("INSERT INTO vector_blocks VALUES (900, 900, 1, 0, x'', x'', x'')", "vector"),
         ("INSERT INTO embedders VALUES (900, x'00', 4, 1)", "embedder"),
         ("INSERT INTO migrations VALUES (900, 'later', 'x', 1, x'00')", "migration"),
@@ -350,7 +350,7 @@ def test_a_block_that_went_to_another_embedder_or_user_is_found(store: SqliteSto
 @pytest.mark.parametrize(
     ("doc", "part", "detail"),
     [
-        ("doc - 1", "part", "has 1 vectors, not 0"),
+        ("doc - 1", "part", "has 1 vectors, 0 characters are done"),
         ("doc - 2", "part", "units with vectors beyond it"),
         ("doc + 1", "part", "a place that was never reached"),
         ("-1", "part", "a place that was never reached"),
@@ -363,10 +363,10 @@ def test_progress_that_is_wrong_is_found(store: SqliteStore, path: Path, doc: st
     assert detail in named(store.verify(), "progress")
 
 
-def test_progress_within_a_turn_counts_its_passages(store: SqliteStore, path: Path) -> None:
+def test_progress_within_a_turn_is_covered_by_its_checksum(store: SqliteStore, path: Path) -> None:
     with raw(path) as db:
         db.execute(f"UPDATE vector_progress SET part = 1 WHERE {ANN_TURNS} AND NOT {M}")
-    assert "turn of user 'ann': the unit it stands at has 2 vectors, not 1" in named(store.verify(), "progress")
+    assert "turn of user 'ann': the row does not match its checksum" in named(store.verify(), "progress")
 
 
 # --- one user, several faults
