@@ -86,6 +86,7 @@ class AsyncMemory:
     add = _threaded(Memory.add)
     add_turns = _threaded(Memory.add_turns)
     delete = _threaded(Memory.delete)
+    scrub = _threaded(Memory.scrub)
     history = _threaded(Memory.history)
     search = _threaded(Memory.search)
     recall = _threaded(Memory.recall)

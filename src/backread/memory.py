@@ -13,19 +13,28 @@ from types import TracebackType
 from typing import Any, Final, Literal, Self
 
 from backread.answering import answer, quote_answer
-from backread.errors import InvalidInputError, ModelMismatchError, ModelNotAvailableError, NotFoundError
+from backread.errors import (
+    InvalidInputError,
+    ModelError,
+    ModelMismatchError,
+    ModelNotAvailableError,
+    NotFoundError,
+)
 from backread.messages import draft_from_message, export_message
-from backread.models.base import ChatModel, Embedder
+from backread.models.base import ChatModel, Embedder, Reranker
 from backread.models.chats import open_roles
 from backread.models.context_window import with_smaller_prompts
 from backread.models.embedders import open_embedder
 from backread.models.fetch import models_dir
 from backread.models.pricing import load_prices
+from backread.models.rerankers import open_reranker
 from backread.models.roles import ChatRoles
+from backread.models.splade import open_sparse_encoder
 from backread.rendering import shortened
 from backread.retrieval.base import Retriever
 from backread.retrieval.indexing import embed_pending
 from backread.retrieval.registry import create_retriever
+from backread.retrieval.sparse import MemorySparseIndex
 from backread.settings import Settings, resolve
 from backread.store.base import TurnStore
 from backread.store.history import History, Scope
@@ -54,7 +63,7 @@ from backread.types import (
 
 __all__ = ["Memory", "SearchMode"]
 
-SearchMode = Literal["hybrid", "interpolation", "rrf", "bm25", "dense"]
+SearchMode = Literal["hybrid", "interpolation", "rrf", "bm25", "dense", "sparse"]
 Time = datetime | str | int | float
 
 _log = logging.getLogger(__name__)
@@ -81,6 +90,8 @@ class Memory:
         embedder: makes vectors; None searches by text only.
         chat: the chat model of each role, or one for all; None answers by quoting.
         counter: counts budgets; the best one available when None.
+        reranker: reads the best turns of a search once more.
+        sparse: the learned sparse index behind the mode "sparse".
         missing: why there is no embedder, shown with every search it degrades.
     """
 
@@ -92,6 +103,8 @@ class Memory:
         embedder: Embedder | None = None,
         chat: ChatModel | ChatRoles | None = None,
         counter: TokenCounter | None = None,
+        reranker: Reranker | None = None,
+        sparse: MemorySparseIndex | None = None,
         missing: Degradation | None = None,
     ) -> None:
         self._store = store
@@ -100,6 +113,8 @@ class Memory:
         self._roles = chat if isinstance(chat, ChatRoles) else ChatRoles.of(chat)
         self._prices = load_prices(settings.prices) if settings.prices else {}
         self._counter = counter or default_counter()
+        self._reranker = reranker
+        self._sparse = sparse
         self._missing = missing
         self._zone = settings.zone_info
         self._catching_up = threading.Lock()
@@ -143,8 +158,17 @@ class Memory:
             settings = replace(settings, **{name: value for name, value in given.items() if value is not None})
         opened, missing = (embedder, None) if isinstance(embedder, Embedder) else _open_embedder(settings)
         chat = ChatRoles.of(model) if isinstance(model, ChatModel) else open_roles(settings)
-        store = SqliteStore(settings.path)
-        return cls(store, settings, embedder=opened, chat=chat, counter=counter, missing=missing)
+        store = SqliteStore(settings.path, vector_cache_bytes=settings.vector_cache_mb << 20)
+        return cls(
+            store,
+            settings,
+            embedder=opened,
+            chat=chat,
+            counter=counter,
+            reranker=_open_reranker(settings, chat),
+            sparse=_open_sparse(settings),
+            missing=missing,
+        )
 
     # --- writing
 
@@ -233,6 +257,8 @@ class Memory:
         user_id = _named(user_id, "user_id")
         session = None if isinstance(session_id, _NotGiven) else _named(session_id, "session_id")
         turns = None if isinstance(turn_id, _NotGiven) else [_named(turn_id, "turn_id")]
+        if self._sparse is not None:
+            self._sparse.forget(user_id)
         return self._store.delete(user_id, turn_ids=turns, session_id=session, scrub=scrub)
 
     def scrub(self) -> None:
@@ -298,7 +324,7 @@ class Memory:
                 degraded += (Degradation("time", "turns of unknown time are left out", undated),)
         corpus = history.corpus("turn", scope)
         hits: dict[tuple[str, str], Hit] = {}
-        depth = max(50, 2 * top_k)
+        depth = 2 * top_k if self._reranker else max(50, 2 * top_k)
         while True:
             ranking = retriever.search(corpus, query, depth)
             turns = _turns(history, [item.unit_id for item in ranking.items])
@@ -504,13 +530,18 @@ class Memory:
         embedder = self._usable_embedder()
         if embedder is None and (mismatch := self._mismatch()) and mode not in ("bm25", "hybrid"):
             raise mismatch
-        return create_retriever(mode, embedder)
+        return create_retriever(
+            mode, embedder, sparse=self._sparse, reranker=self._reranker, depth=self.settings.rerank_depth
+        )
 
     def _ready(self, user_id: str, mode: SearchMode) -> tuple[Retriever, tuple[Degradation, ...], int]:
         """A retriever, what it has to do without, and pending turns; vectors are caught up as far as time allows."""
         retriever = self.retriever(mode)
         if mode == "bm25":
-            return retriever, (), self.pending(user_id=user_id)
+            try:
+                return retriever, (), self.pending(user_id=user_id)
+            except ModelError as error:  # a hosted embedder that is down says nothing, and words need no vectors
+                return retriever, (Degradation("dense", f"what is pending is unknown: {error}"),), 0
         embedder = self._usable_embedder()
         if embedder is None:
             mismatch = self._mismatch()
@@ -581,7 +612,36 @@ def _open_embedder(settings: Settings) -> tuple[Embedder | None, Degradation | N
         return None, None
     directory = models_dir(settings.models_dir)
     try:
-        return open_embedder(settings.embedder, directory=directory, threads=settings.threads or None), None
+        opened = open_embedder(
+            settings.embedder,
+            directory=directory,
+            threads=settings.threads or None,
+            base_url=settings.embedder_base_url,
+            api_key=settings.embedder_api_key,
+            timeout=settings.timeout,
+        )
+        return opened, None
     except ModelNotAvailableError as error:
         _log.info("no embedder: %s", error)
         return None, Degradation("dense", f"{error}: search is by text only; {error.hint or 'fetch the weights'}")
+
+
+def _open_reranker(settings: Settings, roles: ChatRoles) -> Reranker | None:
+    if settings.reranker is None:
+        return None
+    return open_reranker(
+        settings.reranker,
+        directory=models_dir(settings.models_dir),
+        threads=settings.threads or None,
+        base_url=settings.reranker_base_url,
+        api_key=settings.reranker_api_key,
+        chat=roles.recall,
+        timeout=settings.timeout,
+    )
+
+
+def _open_sparse(settings: Settings) -> MemorySparseIndex | None:
+    if settings.sparse_encoder is None:
+        return None
+    encoder = open_sparse_encoder(settings.sparse_encoder, directory=models_dir(settings.models_dir))
+    return MemorySparseIndex(encoder, seconds=settings.catch_up_seconds)

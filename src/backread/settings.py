@@ -26,6 +26,13 @@ class Settings:
         path: the store's file.
         models_dir: where weights are kept; None is the user's cache directory.
         embedder: name of the embedder, or "none" to search by text only.
+        embedder_base_url: endpoint of an "openai:" embedder; the chat's is never used for it.
+        embedder_api_key: its key; never shown.
+        reranker: name of a reranker that reads the best turns of a search once more; None does without.
+        reranker_base_url: endpoint of a "cohere:", "jina:", "vllm:" or "tei" reranker.
+        reranker_api_key: its key; never shown.
+        rerank_depth: turns a reranker reads at least.
+        sparse_encoder: name of a learned sparse encoder, for the search mode "sparse"; None does without.
         model: name of the chat model; None answers by quoting.
         build_model: the one that writes memory; None is `model`, as for the next three.
         recall_model: the one that works on evidence when a question comes.
@@ -41,11 +48,19 @@ class Settings:
         zone: time zone of times that come without one.
         threads: threads of local models; 0 chooses by the machine.
         catch_up_seconds: how long a search may spend on vectors that are still pending.
+        vector_cache_mb: memory for vectors between searches; 0 reads them from the file every time.
     """
 
     path: Path = field(default_factory=lambda: _data_dir() / "memory.db")
     models_dir: Path | None = None
     embedder: str = "minilm"
+    embedder_base_url: str | None = None
+    embedder_api_key: str | None = field(default=None, repr=False)
+    reranker: str | None = None
+    reranker_base_url: str | None = None
+    reranker_api_key: str | None = field(default=None, repr=False)
+    rerank_depth: int = 50
+    sparse_encoder: str | None = None
     model: str | None = None
     build_model: str | None = None
     recall_model: str | None = None
@@ -61,6 +76,7 @@ class Settings:
     zone: str = "UTC"
     threads: int = 0
     catch_up_seconds: float = 0.5
+    vector_cache_mb: int = 256
 
     @property
     def zone_info(self) -> ZoneInfo:
@@ -81,6 +97,13 @@ ENVIRONMENT: Mapping[str, str] = {
     "path": "BACKREAD_PATH",
     "models_dir": "BACKREAD_MODELS_DIR",
     "embedder": "BACKREAD_EMBEDDER",
+    "embedder_base_url": "BACKREAD_EMBEDDER_BASE_URL",
+    "embedder_api_key": "BACKREAD_EMBEDDER_API_KEY",
+    "reranker": "BACKREAD_RERANKER",
+    "reranker_base_url": "BACKREAD_RERANKER_BASE_URL",
+    "reranker_api_key": "BACKREAD_RERANKER_API_KEY",
+    "rerank_depth": "BACKREAD_RERANK_DEPTH",
+    "sparse_encoder": "BACKREAD_SPARSE_ENCODER",
     "model": "BACKREAD_MODEL",
     "build_model": "BACKREAD_BUILD_MODEL",
     "recall_model": "BACKREAD_RECALL_MODEL",
@@ -96,6 +119,7 @@ ENVIRONMENT: Mapping[str, str] = {
     "zone": "BACKREAD_ZONE",
     "threads": "BACKREAD_THREADS",
     "catch_up_seconds": "BACKREAD_CATCH_UP_SECONDS",
+    "vector_cache_mb": "BACKREAD_VECTOR_CACHE_MB",
 }
 """The environment variable of each setting. BACKREAD_CONFIG names the TOML file."""
 

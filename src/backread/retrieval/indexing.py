@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
 from backread.models.base import Embedder
-from backread.store.base import PendingDoc, Progress, TurnStore
+from backread.models.embed_each import embed_each
+from backread.store.base import TURNS, PendingDoc, Progress, TurnStore
+from backread.store.indexing import passage_header, passage_text
 from backread.text.passages import split_passages
 
-__all__ = ["embed_pending"]
+__all__ = ["embed_missing", "embed_pending"]
+
+_log = logging.getLogger(__name__)
 
 _BATCH = 64  # passages a commit; a kill loses at most the work on these
 _BATCH_CHARACTERS = 16_000  # long passages take long: a commit has about half a second of work
@@ -33,7 +38,8 @@ def embed_pending(
         store: the record.
         user_id: whose units.
         embedder: makes the vectors.
-        seconds: stop once this much time has passed, after the batch at hand; None goes to the end.
+        seconds: stop once this much time has passed, after the batch at hand; None goes to the end, and tries what
+            was passed over before once more.
         on_progress: called after each batch with the number of units finished in it.
     """
     deadline = None if seconds is None else time.monotonic() + seconds
@@ -41,7 +47,8 @@ def embed_pending(
         while docs := store.pending(owner, corpus, embedder.fingerprint, _DOCS):
             if not _embed(store, owner, corpus, embedder, docs, deadline, on_progress):
                 return store.pending_count(user_id, embedder.fingerprint)
-    return store.pending_count(user_id, embedder.fingerprint)
+    missing = embed_missing(store, user_id, embedder, on_progress=on_progress) if seconds is None else 0
+    return store.pending_count(user_id, embedder.fingerprint) + missing
 
 
 def _embed(
@@ -97,9 +104,12 @@ class _Batch:
 
     def write(self, on_progress: Callable[[int], None] | None) -> bool:
         """Embed and store; False when another process was faster and this work is lost."""
-        nothing = np.empty((0, self._embedder.dimension), np.float32)
-        matrix = self._embedder.embed(self._texts) if self._texts else nothing
-        owners = np.array(self._owners, dtype=np.int64)
+        made = embed_each(self._embedder, self._texts)
+        bad = {self._owners[row]: error for row, error in made.failed.items()}
+        for doc, error in bad.items():
+            _log.warning("unit %d of %r was passed over: %s", doc, self._corpus, error)
+        rows = [row for row, doc in enumerate(self._owners) if doc not in bad]
+        owners, matrix = np.array([self._owners[row] for row in rows], dtype=np.int64), made.vectors[rows]
         place = (self._user_id, self._corpus, self._embedder.fingerprint)
         won = self._store.put_vectors(*place, self._reached, owners, matrix, self._until)
         self._reached = self._until
@@ -121,6 +131,40 @@ def _steps(unit: PendingDoc, start: int, embedder: Embedder) -> Iterator[tuple[s
             yield before
         before = (text, Progress(unit.doc, offset))
     yield (None if before is None else before[0]), Progress(unit.doc + 1, 0)
+
+
+def embed_missing(
+    store: TurnStore, user_id: str, embedder: Embedder, *, on_progress: Callable[[int], None] | None = None
+) -> int:
+    """Embed what was passed over because the model could not read it; returns units that still have no vector.
+
+    A unit is missing when it has words, stands before the mark that `embed_pending` reached, and has no vector.
+    """
+    left = 0
+    for owner, corpus in store.corpora(user_id):
+        reached = store.progress(owner, corpus, embedder.fingerprint)
+        docs = store.layout(owner, corpus).docs
+        have, _ = store.vectors(owner, corpus, embedder.fingerprint)
+        for doc in docs[(docs < reached.doc) & ~np.isin(docs, have)].tolist():
+            passages = [text for text, _ in _passages(_unit(store, owner, corpus, doc), 0, embedder)]
+            if not passages:
+                continue
+            made = embed_each(embedder, passages)
+            args = (reached, np.full(len(passages), doc, dtype=np.int64), made.vectors, reached)
+            if made.failed or not store.put_vectors(owner, corpus, embedder.fingerprint, *args):
+                left += 1
+            elif on_progress is not None:
+                on_progress(1)
+    return left
+
+
+def _unit(store: TurnStore, user_id: str, corpus: str, doc: int) -> PendingDoc:
+    """A turn or entry as `TurnStore.pending` gives it; without text when it is gone."""
+    if corpus != TURNS:
+        return PendingDoc(doc, "", "".join(entry.index_text for entry in store.entries_by_doc(user_id, [doc])))
+    for turn in store.turns_by_doc(user_id, [doc]):
+        return PendingDoc(doc, passage_header(turn.speaker), passage_text(turn.text, turn.caption))
+    return PendingDoc(doc, "", "")
 
 
 def _passages(unit: PendingDoc, start: int, embedder: Embedder) -> Iterator[tuple[str, int]]:

@@ -31,7 +31,7 @@ from backread.store.turns import (
     wire_id,
 )
 from backread.store.vector_cache import CachedVectors, VectorCache
-from backread.store.vectors import append_vectors, embedder_pk, progress_sum, read_vectors
+from backread.store.vectors import append_vectors, embedder_pk, newest_row, progress_sum, read_vectors
 from backread.text.analysis import analyzer_version, index_terms
 from backread.types import DeleteReceipt, Entry, EntryDraft, Fault, Session, Stats, Turn, TurnDraft, VerifyReport
 
@@ -294,7 +294,9 @@ class SqliteStore:
             known = self._vectors.get((pk, embedder))
             if known is not None and not (layout.rows(known.vectors.docs) >= 0).all():
                 known = None  # some were deleted
-            if known is None or known.reached != reached:
+            # Rows may have come without a step of progress: of units that were passed over before.
+            end = newest_row(db, pk, embedder)
+            if known is None or known.reached != reached or (known.vectors.block_pk, known.vectors.row) != end:
                 vectors = read_vectors(db, pk, embedder, known.vectors if known and reached > known.reached else None)
                 known = self._vectors.put((pk, embedder), CachedVectors(reached, vectors))
         return known.vectors.docs, known.vectors.matrix

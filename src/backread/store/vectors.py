@@ -97,6 +97,12 @@ def append_vectors(
         start += take
 
 
+def newest_row(db: sqlite3.Connection, corpus_pk: int, embedder: int) -> tuple[int, int]:
+    """(key of the newest block, place after its last row in use); zeros when there is none."""
+    block_pk, _, start = _newest_block(db, corpus_pk, embedder)
+    return block_pk, start
+
+
 def _newest_block(db: sqlite3.Connection, corpus_pk: int, embedder: int) -> tuple[int, int, int]:
     """(key, capacity, first row after the last used one) of the newest block; zeros when there is none."""
     row = db.execute(

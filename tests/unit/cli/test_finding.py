@@ -191,6 +191,6 @@ def test_a_model_without_an_endpoint_stops_ask_and_nothing_else(
     run: Run, monkeypatch: pytest.MonkeyPatch, filled: Path
 ) -> None:
     monkeypatch.setenv("BACKREAD_MODEL", "gpt-x")
-    assert "OPENAI_API_KEY" in run("ask", "--user", "ann", "key", code=2).stderr
+    assert "OPENAI_API_KEY" in run("ask", "--user", "ann", "key", code=5).stderr
     run("search", "--user", "ann", "key")
     run("add", "--user", "ann", "more")
