@@ -537,22 +537,28 @@ class Memory:
     def _ready(self, user_id: str, mode: SearchMode) -> tuple[Retriever, tuple[Degradation, ...], int]:
         """A retriever, what it has to do without, and pending turns; vectors are caught up as far as time allows."""
         retriever = self.retriever(mode)
+        degraded, pending = self._caught_up(user_id, mode)
+        if stale := self._store.stale_analyzer:
+            reason = f"the index was made by {stale!r}, so words may be missed: run `backread reindex --text`"
+            degraded = (*degraded, Degradation("text", reason))
+        return retriever, degraded, pending
+
+    def _caught_up(self, user_id: str, mode: SearchMode) -> tuple[tuple[Degradation, ...], int]:
         if mode == "bm25":
             try:
-                return retriever, (), self.pending(user_id=user_id)
+                return (), self.pending(user_id=user_id)
             except ModelError as error:  # a hosted embedder that is down says nothing, and words need no vectors
-                return retriever, (Degradation("dense", f"what is pending is unknown: {error}"),), 0
+                return (Degradation("dense", f"what is pending is unknown: {error}"),), 0
         embedder = self._usable_embedder()
         if embedder is None:
             mismatch = self._mismatch()
             reason = Degradation("dense", str(mismatch)) if mismatch else self._missing
-            return retriever, (reason,) if reason else (), self.pending(user_id=user_id)
+            return (reason,) if reason else (), self.pending(user_id=user_id)
         # One thread embeds; the others search what is there instead of embedding the same turns again.
         if not self._catching_up.acquire(blocking=False):
-            return retriever, (), self.pending(user_id=user_id)
+            return (), self.pending(user_id=user_id)
         try:
-            seconds = self.settings.catch_up_seconds
-            return retriever, (), embed_pending(self._store, user_id, embedder, seconds=seconds)
+            return (), embed_pending(self._store, user_id, embedder, seconds=self.settings.catch_up_seconds)
         finally:
             self._catching_up.release()
 

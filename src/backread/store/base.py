@@ -211,6 +211,11 @@ class TurnStore(Protocol):
         """
         ...
 
+    @property
+    def stale_analyzer(self) -> str | None:
+        """The analysis that made the text index, when it isn't today's: words may be missed until it is rebuilt."""
+        ...
+
     def scrub(self) -> None:
         """Leave no byte of what was erased, at the cost of writing everything else anew."""
         ...

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from backread.errors import NotFoundError, StoreCorruptError, StoreError
+from backread.errors import NotFoundError, StoreCorruptError
 from backread.store import entries as entry_rows
 from backread.store import verify as proof
 from backread.store.base import TURNS, Appended, PendingDoc, Postings, Progress
@@ -117,7 +117,7 @@ class SqliteStore:
         scrub: bool = True,
     ) -> DeleteReceipt:
         """See `TurnStore.delete`."""
-        if self._analyzer != analyzer_version():
+        if self.stale_analyzer:
             self.rebuild_text_index(user_id)  # postings are erased by their terms, which must be those of this version
         with self._pool.write() as db:
             user = user_row(db, user_id)
@@ -214,13 +214,12 @@ class SqliteStore:
 
     # --- text index
 
+    @property
+    def stale_analyzer(self) -> str | None:
+        """See `TurnStore.stale_analyzer`."""
+        return None if self._analyzer == analyzer_version() else self._analyzer
+
     def _hasher(self, user_id: str, corpus: str) -> TermHasher:
-        if self._analyzer != analyzer_version():
-            raise StoreError(
-                f"{self.path}: the text index was made by analyzer {self._analyzer!r},"
-                f" this version has {analyzer_version()!r}",
-                hint="run `backread reindex --text`",
-            )
         return TermHasher(self._secret, enc(user_id) or b"", corpus)
 
     def postings(self, user_id: str, corpus: str, terms: Sequence[str]) -> list[Postings]:

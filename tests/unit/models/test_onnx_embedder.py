@@ -193,7 +193,7 @@ def test_weights_that_vanish_after_open_are_a_model_error(tmp_path: Path) -> Non
 
 
 def test_unknown_name_lists_the_names(tmp_path: Path) -> None:
-    with pytest.raises(NotFoundError, match="'hash'.*minilm"):
+    with pytest.raises(NotFoundError, match=r"'hash'.*minilm"):
         open_embedder("hash", directory=tmp_path)
     assert list(EMBEDDERS) == sorted(EMBEDDERS)
 
