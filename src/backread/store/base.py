@@ -146,8 +146,27 @@ class TurnStore(Protocol):
         """Fingerprint whose vectors are searched; None before the first vector."""
         ...
 
-    def activate_embedder(self, fingerprint: str) -> None:
-        """Search this fingerprint's vectors from now on and drop those of all others."""
+    @property
+    def previous_embedder(self) -> str | None:
+        """Fingerprint whose vectors were searched before and are still here; None when there is none."""
+        ...
+
+    def activate_embedder(self, fingerprint: str, *, dimension: int | None = None, keep_previous: bool = False) -> None:
+        """Search this fingerprint's vectors from now on, and drop those of others.
+
+        Args:
+            fingerprint: whose vectors.
+            dimension: of its vectors; then it may be an embedder that nothing was embedded with yet.
+            keep_previous: keep the vectors that were searched until now, in place of those kept before. An embedder
+                that is active already keeps its previous one.
+
+        Raises:
+            NotFoundError: no vectors of it are stored, and `dimension` is None.
+        """
+        ...
+
+    def drop_previous_embedder(self) -> bool:
+        """Drop the vectors of the previous embedder; False when there are none. `scrub` makes the file smaller."""
         ...
 
     def corpora(self, user_id: str | None = None) -> list[tuple[str, str]]:

@@ -9,6 +9,7 @@ from typing import Any
 from backread.store.base import TURNS
 from backread.store.entries import drop_entries, set_state
 from backread.store.indexing import TermHasher, indexed_text
+from backread.store.replies import drop_replies, drop_replies_on
 from backread.store.rows import FIRST, dec, enc, turn_sum
 from backread.store.turns import find_corpus, hash_terms, wire_id
 from backread.store.vectors import erase_vectors
@@ -36,6 +37,7 @@ def erase(
     postings = sum(_erase_postings(db, hasher, corpus, doc) for doc in docs)
     vectors = erase_vectors(db, corpus, docs)
     entries, waiting = _erase_entries_on(db, user_pk, enc(user_id) or b"", docs)
+    drop_replies_on(db, user_pk, docs)
     _unlink_superseding(db, user_pk, enc(user_id) or b"", docs)
     db.executemany("DELETE FROM turns WHERE doc = ?", [(doc,) for doc in docs])
     removed = sum(_settle_session(db, session_pk) for session_pk in sessions)
@@ -77,6 +79,7 @@ def _erase_user(db: sqlite3.Connection, user_pk: int, user_id: str) -> DeleteRec
     delete(f"DELETE FROM vector_progress WHERE corpus_pk IN {corpora}")
     delete("DELETE FROM links WHERE entry_doc IN (SELECT doc FROM entries WHERE user_pk = ?)")
     entries = delete("DELETE FROM entries WHERE user_pk = ?")
+    drop_replies(db, user_pk)
     turns = delete("DELETE FROM turns WHERE user_pk = ?")
     sessions = delete("DELETE FROM sessions WHERE user_pk = ?")
     for table in ("corpora", "strategy_states", "rebuilds", "users"):

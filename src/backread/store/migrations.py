@@ -61,8 +61,8 @@ _SPINE = (
         corpus_pk INTEGER NOT NULL, term INTEGER NOT NULL, doc INTEGER NOT NULL, tf INTEGER NOT NULL,
         PRIMARY KEY(corpus_pk, term, doc)) STRICT, WITHOUT ROWID""",
     """CREATE TABLE embedders(
-        embedder_pk INTEGER PRIMARY KEY, fingerprint BLOB NOT NULL UNIQUE, dimension INTEGER NOT NULL,
-        active INTEGER NOT NULL) STRICT""",
+        embedder_pk INTEGER PRIMARY KEY AUTOINCREMENT, fingerprint BLOB NOT NULL UNIQUE, dimension INTEGER NOT NULL,
+        active INTEGER NOT NULL, sum BLOB NOT NULL) STRICT""",
     """CREATE TABLE vector_blocks(
         block_pk INTEGER PRIMARY KEY AUTOINCREMENT, corpus_pk INTEGER NOT NULL, embedder_pk INTEGER NOT NULL,
         capacity INTEGER NOT NULL, docs BLOB NOT NULL, sums BLOB NOT NULL, data BLOB NOT NULL) STRICT""",
@@ -88,6 +88,14 @@ _SPINE = (
     """CREATE TABLE rebuilds(
         user_pk INTEGER NOT NULL, strategy BLOB NOT NULL, turn_doc INTEGER NOT NULL,
         PRIMARY KEY(user_pk, strategy, turn_doc)) STRICT, WITHOUT ROWID""",
+    """CREATE TABLE replies(
+        reply_pk INTEGER PRIMARY KEY AUTOINCREMENT, user_pk INTEGER NOT NULL, any_turn INTEGER NOT NULL,
+        created_us INTEGER NOT NULL, key BLOB NOT NULL UNIQUE, sum BLOB NOT NULL, reply TEXT NOT NULL) STRICT""",
+    "CREATE INDEX replies_user ON replies(user_pk, any_turn)",
+    """CREATE TABLE reply_turns(
+        reply_pk INTEGER NOT NULL, turn_doc INTEGER NOT NULL,
+        PRIMARY KEY(reply_pk, turn_doc)) STRICT, WITHOUT ROWID""",
+    "CREATE INDEX reply_turns_turn ON reply_turns(turn_doc)",
 )
 
 MIGRATIONS: tuple[Migration, ...] = (Migration(1, "spine", _SPINE),)

@@ -20,6 +20,7 @@ from backread.store.erase import erase
 from backread.store.indexing import TermHasher, indexed_text, passage_header, passage_text
 from backread.store.layout import Layout
 from backread.store.migrations import meta_sum
+from backread.store.replies import StoredTexts
 from backread.store.rows import TURN_COLUMNS, dec, enc, from_us, turn_from_row
 from backread.store.turns import (
     append,
@@ -31,7 +32,18 @@ from backread.store.turns import (
     wire_id,
 )
 from backread.store.vector_cache import CachedVectors, VectorCache
-from backread.store.vectors import append_vectors, embedder_pk, newest_row, progress_sum, read_vectors
+from backread.store.vectors import (
+    ACTIVE,
+    PREVIOUS,
+    activate,
+    append_vectors,
+    drop_embedder,
+    embedder_in,
+    embedder_pk,
+    newest_row,
+    progress_sum,
+    read_vectors,
+)
 from backread.text.analysis import analyzer_version, index_terms
 from backread.types import DeleteReceipt, Entry, EntryDraft, Fault, Session, Stats, Turn, TurnDraft, VerifyReport
 
@@ -64,6 +76,9 @@ _POSTINGS = (
 class SqliteStore:
     """`TurnStore` on one SQLite file. Thread-safe; any number of processes may have the file open.
 
+    Attributes:
+        replies: of chat models; `backread.models.stored_replies.StoredReplies` makes a cache of it.
+
     Args:
         path: the file; made with mode 0600 when missing.
         vector_cache_bytes: vectors kept in memory between searches, those used last; 0 reads them from the file.
@@ -76,6 +91,7 @@ class SqliteStore:
         self.path = Path(path)
         self._vectors = VectorCache(vector_cache_bytes)
         self._pool = ConnectionPool(self.path)
+        self.replies = StoredTexts(self._pool)
         self._layouts: OrderedDict[tuple[int, str], tuple[int, Layout]] = OrderedDict()
         self._layouts_lock = threading.Lock()
         try:
@@ -124,7 +140,8 @@ class SqliteStore:
             receipt = DeleteReceipt(user_id, 0, 0, 0, 0, 0, 0)
             if user is not None:
                 receipt = erase(db, self._secret, (user[0], user_id), turn_ids, session_id)
-        if receipt.turns and scrub:
+        whole_user = user is not None and turn_ids is None and session_id is None  # its id and replies go, turns or not
+        if scrub and (receipt.turns or whole_user):
             self._pool.scrub()
         else:
             self._pool.empty_log()  # what a delete before this one may have had to leave there
@@ -359,19 +376,31 @@ class SqliteStore:
     def active_embedder(self) -> str | None:
         """See `TurnStore.active_embedder`."""
         with self._pool.read() as db:
-            row = db.execute("SELECT fingerprint FROM embedders WHERE active").fetchone()
-        return dec(row[0]) if row else None
+            found = embedder_in(db, ACTIVE)
+        return found[1] if found else None
 
-    def activate_embedder(self, fingerprint: str) -> None:
+    @property
+    def previous_embedder(self) -> str | None:
+        """See `TurnStore.previous_embedder`."""
+        with self._pool.read() as db:
+            found = embedder_in(db, PREVIOUS)
+        return found[1] if found else None
+
+    def activate_embedder(self, fingerprint: str, *, dimension: int | None = None, keep_previous: bool = False) -> None:
         """See `TurnStore.activate_embedder`."""
         with self._pool.write() as db:
-            active = embedder_pk(db, fingerprint)
-            if active is None:
+            embedder = embedder_pk(db, fingerprint, dimension)
+            if embedder is None:
                 raise NotFoundError(f"no vectors of embedder {fingerprint!r} are stored")
-            db.execute("DELETE FROM vector_blocks WHERE embedder_pk <> ?", (active,))
-            db.execute("DELETE FROM vector_progress WHERE embedder_pk <> ?", (active,))
-            db.execute("DELETE FROM embedders WHERE embedder_pk <> ?", (active,))
-            db.execute("UPDATE embedders SET active = 1")
+            activate(db, embedder, keep_previous=keep_previous)
+
+    def drop_previous_embedder(self) -> bool:
+        """See `TurnStore.drop_previous_embedder`."""
+        with self._pool.write() as db:
+            found = embedder_in(db, PREVIOUS)
+            if found is not None:
+                drop_embedder(db, found[0])
+        return found is not None
 
     def corpora(self, user_id: str | None = None) -> list[tuple[str, str]]:
         """See `TurnStore.corpora`."""

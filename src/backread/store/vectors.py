@@ -16,12 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backread.errors import ModelMismatchError
-from backread.store.rows import checksum
+from backread.store.rows import checksum, dec
 
 __all__ = [
+    "ACTIVE",
+    "PREVIOUS",
     "StoredVectors",
+    "activate",
     "append_vectors",
+    "drop_embedder",
+    "embedder_in",
     "embedder_pk",
+    "embedder_sum",
     "erase_vectors",
     "progress_sum",
     "read_vectors",
@@ -35,6 +41,12 @@ _SUM_BYTES = 8
 _BLOCK_BYTES = 128 * 1024
 _BLOCK_ROWS = (4, 16, 64)
 
+ACTIVE, PREVIOUS = 1, 2
+"""`embedders.active`: its vectors are searched; those that were searched before, kept so that one can go back.
+
+0 is an embedder whose vectors are being made.
+"""
+
 
 def embedder_pk(db: sqlite3.Connection, fingerprint: str, dimension: int | None = None) -> int | None:
     """Key of an embedder; made when missing and `dimension` is given. The first one is active.
@@ -47,14 +59,54 @@ def embedder_pk(db: sqlite3.Connection, fingerprint: str, dimension: int | None 
     if row is None:
         if dimension is None:
             return None
-        active = db.execute("SELECT count(*) = 0 FROM embedders WHERE active").fetchone()[0]
+        first = db.execute("SELECT count(*) = 0 FROM embedders WHERE active = ?", (ACTIVE,)).fetchone()[0]
+        values = (name, dimension, ACTIVE if first else 0)
         return db.execute(
-            "INSERT INTO embedders(fingerprint, dimension, active) VALUES (?, ?, ?)", (name, dimension, active)
+            "INSERT INTO embedders(fingerprint, dimension, active, sum) VALUES (?, ?, ?, ?)",
+            (*values, embedder_sum(*values)),
         ).lastrowid
     if dimension is not None and row[1] != dimension:
         raise ModelMismatchError(f"embedder {fingerprint!r} gave {dimension} dimensions, stored are {row[1]}")
     pk: int = row[0]
     return pk
+
+
+def embedder_sum(fingerprint: bytes, dimension: int, active: int) -> bytes:
+    """Checksum of a row of embedders."""
+    return checksum((fingerprint, dimension, active), size=_SUM_BYTES)
+
+
+def embedder_in(db: sqlite3.Connection, state: int) -> tuple[int, str] | None:
+    """(key, fingerprint) of the embedder that is `ACTIVE` or `PREVIOUS`, None when there is none."""
+    row = db.execute("SELECT embedder_pk, fingerprint FROM embedders WHERE active = ?", (state,)).fetchone()
+    return None if row is None else (row[0], dec(row[1]))
+
+
+def activate(db: sqlite3.Connection, embedder: int, *, keep_previous: bool) -> None:
+    """Make an embedder active; the one before it becomes the previous one, or goes as all others do.
+
+    One that is active already keeps its previous one.
+    """
+    before = embedder_in(db, ACTIVE)
+    if before is not None and before[0] == embedder:
+        before = embedder_in(db, PREVIOUS)
+    kept = {embedder: ACTIVE}
+    if keep_previous and before is not None:
+        kept[before[0]] = PREVIOUS
+    for pk, fingerprint, dimension in db.execute(
+        "SELECT embedder_pk, fingerprint, dimension FROM embedders"
+    ).fetchall():
+        if pk not in kept:
+            drop_embedder(db, pk)
+            continue
+        sum_ = embedder_sum(fingerprint, dimension, kept[pk])
+        db.execute("UPDATE embedders SET active = ?, sum = ? WHERE embedder_pk = ?", (kept[pk], sum_, pk))
+
+
+def drop_embedder(db: sqlite3.Connection, embedder: int) -> None:
+    """Erase an embedder with its vectors."""
+    for table in ("vector_blocks", "vector_progress", "embedders"):
+        db.execute(f"DELETE FROM {table} WHERE embedder_pk = ?", (embedder,))
 
 
 def vector_scope(db: sqlite3.Connection, corpus_pk: int, embedder: int) -> bytes:

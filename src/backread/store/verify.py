@@ -15,9 +15,10 @@ from backread.store.base import TURNS, entry_corpus
 from backread.store.entries import entry_sum, link_sum, state_sum
 from backread.store.indexing import TermHasher, indexed_text, passage_text
 from backread.store.migrations import MIGRATIONS, meta_sum, migrate, migration_sum
+from backread.store.replies import reply_sum
 from backread.store.rows import FIRST, dec, turn_sum
 from backread.store.turns import hash_terms, turn_name
-from backread.store.vectors import progress_sum, row_sum, vector_scope
+from backread.store.vectors import ACTIVE, PREVIOUS, embedder_sum, progress_sum, row_sum, vector_scope
 from backread.text.analysis import index_terms
 from backread.text.cues import turn_cues
 from backread.types import Fault
@@ -82,9 +83,19 @@ def verify_schema(db: sqlite3.Connection) -> Iterator[Fault]:
             yield Fault("meta", name, "the row does not match its checksum")
     for name in {"secret", "analyzer"} - {row[0] for row in settings}:
         yield Fault("meta", name, "is missing")
-    embedders, active = db.execute("SELECT count(*), coalesce(sum(active), 0) FROM embedders").fetchone()
-    if active != min(1, embedders):
-        yield Fault("embedder", f"{embedders} rows", "not exactly one of them is active")
+    yield from _embedders(db)
+
+
+def _embedders(db: sqlite3.Connection) -> Iterator[Fault]:
+    rows = db.execute("SELECT fingerprint, dimension, active, sum FROM embedders").fetchall()
+    for fingerprint, dimension, active, stored in rows:
+        if stored != embedder_sum(fingerprint, dimension, active):
+            yield Fault("embedder", _shown(fingerprint), "the row does not match its checksum")
+    states = Counter(row[2] for row in rows)
+    if states[ACTIVE] != min(1, len(rows)):
+        yield Fault("embedder", f"{len(rows)} rows", "not exactly one of them is active")
+    if states[PREVIOUS] > 1 or states.keys() - {0, ACTIVE, PREVIOUS}:
+        yield Fault("embedder", f"{len(rows)} rows", "more than one of them is the previous one, or one is of no kind")
 
 
 def _schema(db: sqlite3.Connection) -> set[tuple[str, str | None]]:
@@ -107,6 +118,8 @@ def verify_owners(db: sqlite3.Connection) -> Iterator[Fault]:
         ("vector", "vector_blocks", f"{no_corpus} OR {no_embedder}"),
         ("progress", "vector_progress", f"{no_corpus} OR {no_embedder}"),
         ("link", "links", "entry_doc NOT IN (SELECT doc FROM entries)"),
+        ("reply", "replies", nobody),
+        ("reply", "reply_turns", "reply_pk NOT IN (SELECT reply_pk FROM replies)"),
     )
     for kind, table, orphan in owned:
         count = db.execute(f"SELECT count(*) FROM {table} WHERE {orphan}").fetchone()[0]
@@ -275,6 +288,24 @@ class _UserCheck:
             name = f"turn {doc} for {_shown(strategy)} of user {self.who}"
             yield Fault("rebuild", name, "names a turn or a strategy that does not exist")
 
+    def replies(self) -> Iterator[Fault]:
+        rows = self.db.execute(
+            "SELECT reply_pk, key, any_turn, created_us, reply, sum FROM replies WHERE user_pk = ?", (self.user_pk,)
+        ).fetchall()
+        for pk, key, any_turn, created_us, reply, stored in rows:
+            self.counts["replies"] = self.counts.get("replies", 0) + 1
+            name = f"{_shown(key)} of user {self.who}"
+            turns = self.db.execute(
+                "SELECT turn_doc, user_pk FROM reply_turns LEFT JOIN turns ON doc = turn_doc WHERE reply_pk = ?"
+                " ORDER BY turn_doc",
+                (pk,),
+            ).fetchall()
+            docs = [doc for doc, _ in turns]
+            if stored != reply_sum(self.user_id, key, any_turn, created_us, reply.encode(), docs):
+                yield Fault("reply", name, "the reply does not match its checksum")
+            if any(owner != self.user_pk for _, owner in turns):
+                yield Fault("reply", name, "rests on a turn that is not one of this user's")
+
     def postings(self) -> Iterator[Fault]:
         expected = np.array(self.expected, dtype=_POSTING)
         rows = self.db.execute(
@@ -360,6 +391,6 @@ def verify_user(
 ) -> tuple[list[Fault], dict[str, int]]:
     """All faults of one user, and what was checked."""
     check = _UserCheck(db, secret, user_pk, user_id)
-    parts = (check.user, check.sessions, check.entries, check.states, check.postings, check.vectors)
+    parts = (check.user, check.sessions, check.entries, check.states, check.replies, check.postings, check.vectors)
     faults = [fault for part in parts for fault in guarded(f"{part.__name__} of user {check.who}", part())]
     return faults, check.counts

@@ -79,7 +79,12 @@ def fill(store: TurnStore) -> list[str]:
     first = int(store.layout("ann").docs.min())
     two = np.eye(2, 4, dtype=np.float32)
     store.put_vectors("ann", TURNS, "n", Progress(0, 0), np.array([first] * 2), two, Progress(first, 2))
+    if isinstance(store, SqliteStore):
+        store.replies.put("k0", '"a lamp"', user_id="ann", turn_ids=[ids[4]])
+        store.replies.put("k1", '"in the attic"', user_id="ann", turn_ids=ids[:2])
     store.delete("ann", turn_ids=[ids.pop(4)])
+    if isinstance(store, SqliteStore):
+        store.replies.put("k2", '"fish"', user_id="bo", turn_ids=None)
     return ids
 
 

@@ -27,12 +27,14 @@ CONTENT = {
     "turns": "doc, user_pk, session_pk, sort_us, said_us, said_offset, stored_us, length, cues, supersedes, turn_id,"
     " sum, external_id, role, speaker, said_text, caption, attachments, text",
     "postings": "corpus_pk, term, doc, tf",
-    "embedders": "embedder_pk, fingerprint, dimension, active",
+    "embedders": "embedder_pk, fingerprint, dimension, active, sum",
     "vector_blocks": "corpus_pk, embedder_pk, capacity, docs, sums, data",
     "entries": "doc, user_pk, corpus_pk, said_us, said_offset, version, length, strategy, kind, entry_id, model,"
     " prompt_hash, sum, data, index_text",
     "links": "entry_doc, number, turn_doc, start, end, sum",
     "strategy_states": "user_pk, strategy, version, state, sum",
+    "replies": "reply_pk, user_pk, any_turn, created_us, key, sum, reply",
+    "reply_turns": "reply_pk, turn_doc",
 }
 
 

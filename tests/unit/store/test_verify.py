@@ -10,6 +10,7 @@ from store_samples import build, raw
 
 from backread.store.migrations import migrate
 from backread.store.sqlite import SqliteStore
+from backread.store.vectors import embedder_sum
 from backread.types import VerifyReport
 
 ONE_DOC = "doc = (SELECT min(doc) FROM {table} WHERE {column} IS NOT NULL)"
@@ -36,6 +37,8 @@ ROWS = {
     "links": FIRST_LINK,
     "strategy_states": LEAN,
     "rebuilds": LEAN,
+    "replies": "key = x'6b31'",
+    "reply_turns": "turn_doc = (SELECT min(turn_doc) FROM reply_turns)",
 }
 """The row of each table that is changed."""
 
@@ -50,6 +53,8 @@ KINDS = {
     "links": "link",
     "strategy_states": "state",
     "rebuilds": "rebuild",
+    "replies": "reply",
+    "reply_turns": "reply",
     # A row that others refer to is found by those others, whose checksums cover it.
     "users.user_pk": "turn",
     "users.user_id": "turn",
@@ -62,6 +67,7 @@ KINDS = {
     "corpora": "posting",
     "turns.doc": "posting",
     "embedders.active": "embedder",
+    "embedders.sum": "embedder",
     "embedders": "vector",
 }
 """The kind of fault by column, else by table."""
@@ -77,6 +83,8 @@ TO = {
     "vector_progress.embedder_pk": "embedder_pk + 1000",
     "entries.doc": "doc + 1000",
     "rebuilds.turn_doc": "1000",
+    "replies.reply_pk": "reply_pk + 1000",
+    "reply_turns.turn_doc": "turn_doc + 1000",
     "migrations.number": "number + 1",
 }
 """What a column is set to where one more would meet another row or is what a healthy store may hold."""
@@ -133,6 +141,7 @@ def test_the_sample_is_sound_and_has_every_kind_of_row(store: SqliteStore, path:
     assert report.faults == ()
     assert report.checked == {
         "turns": 8, "sessions": 5, "entries": 3, "links": 4, "postings": report.checked["postings"], "vectors": 14,
+        "replies": 2,
     }  # fmt: skip
     with raw(path) as db:
         for table in ROWS:
@@ -214,6 +223,8 @@ def test_ids_that_are_not_utf8_any_more_are_named(store: SqliteStore, path: Path
         ("entries", "link"),
         ("links", "entry"),
         ("strategy_states", "rebuild"),
+        ("replies", "reply"),
+        ("reply_turns", "reply"),
     ],
 )
 def test_a_missing_row_is_found(store: SqliteStore, path: Path, table: str, kind: str) -> None:
@@ -254,7 +265,9 @@ def test_many_wrong_postings_are_counted_not_listed(store: SqliteStore, path: Pa
         ("INSERT INTO rebuilds VALUES (900, x'00', 1)", "rebuild"),
         ("INSERT INTO vector_progress VALUES (900, 1, 1, 0, x'00')", "progress"),
         ("INSERT INTO vector_blocks VALUES (900, 900, 1, 0, x'', x'', x'')", "vector"),
-        ("INSERT INTO embedders VALUES (900, x'00', 4, 1)", "embedder"),
+        ("INSERT INTO embedders VALUES (900, x'00', 4, 0, x'00')", "embedder"),
+        ("INSERT INTO replies VALUES (900, 900, 1, 1, x'00', x'00', '')", "reply"),
+        ("INSERT INTO reply_turns VALUES (900, 1)", "reply"),
         ("INSERT INTO migrations VALUES (900, 'later', 'x', 1, x'00')", "migration"),
         ("INSERT INTO meta VALUES ('more', x'00', x'00')", "meta"),
     ],
@@ -281,6 +294,26 @@ def test_a_link_or_a_replacement_without_its_turn_is_named(store: SqliteStore, p
     assert "0 of lean/e1 of user 'ann': names a turn that is not one of this user's" in named(report, "link")
 
 
+def test_a_reply_that_rests_on_another_users_turn_is_named(store: SqliteStore, path: Path) -> None:
+    with raw(path) as db:
+        db.execute("UPDATE reply_turns SET turn_doc = 1 WHERE turn_doc = (SELECT max(turn_doc) FROM reply_turns)")
+    told = named(store.verify(), "reply")
+    assert "'k1' of user 'ann': the reply does not match its checksum" in told
+    assert "'k1' of user 'ann': rests on a turn that is not one of this user's" in told
+
+
+@pytest.mark.parametrize("states", [(0, 0), (1, 1), (2, 2), (0, 2), (1, 3), (-1, 1)])
+def test_embedders_in_states_that_cannot_be_are_found_also_with_right_checksums(
+    store: SqliteStore, path: Path, states: tuple[int, int]
+) -> None:
+    with raw(path) as db:
+        rows = db.execute("SELECT embedder_pk, fingerprint, dimension FROM embedders").fetchall()
+        for (pk, name, dimension), state in zip(rows, states, strict=True):
+            values = (state, embedder_sum(name, dimension, state), pk)
+            db.execute("UPDATE embedders SET active = ?, sum = ? WHERE embedder_pk = ?", values)
+    assert "2 rows: " in named(store.verify(), "embedder")
+
+
 def test_a_moved_session_is_named(store: SqliteStore, path: Path) -> None:
     for column in ("order_us", "dated", "last_sort_us"):
         with raw(path) as db:
@@ -294,7 +327,7 @@ def test_a_moved_session_is_named(store: SqliteStore, path: Path) -> None:
 # --- tables, indexes, vectors
 
 
-@pytest.mark.parametrize("name", ["turns_external", "turns_layout", "turns_supersedes", "links_turn", "entries_corpus"])
+@pytest.mark.parametrize("name", ["turns_external", "turns_layout", "turns_supersedes", "links_turn", "entries_corpus", "replies_user"])
 def test_a_dropped_index_is_named(store: SqliteStore, path: Path, name: str) -> None:
     with raw(path) as db:
         db.execute(f"DROP INDEX {name}")
