@@ -98,6 +98,8 @@ class AsyncMemory:
     export = _streamed(Memory.export)
     index = _threaded(Memory.index)
     reindex = _threaded(Memory.reindex)
+    rollback = _threaded(Memory.rollback)
+    drop_previous = _threaded(Memory.drop_previous)
     pending = _threaded(Memory.pending)
     verify = _threaded(Memory.verify)
     stats = _threaded(Memory.stats)
@@ -118,6 +120,11 @@ class AsyncMemory:
     def embedder(self) -> Embedder | None:
         """The embedder, None when search is by text only."""
         return self.memory.embedder
+
+    @property
+    def previous_embedder(self) -> str | None:
+        """Fingerprint of the embedder that `rollback` goes back to; None when there is none."""
+        return self.memory.previous_embedder
 
     async def __aenter__(self) -> Self:
         return self

@@ -35,6 +35,7 @@ from backread.retrieval.base import Retriever
 from backread.retrieval.indexing import embed_pending
 from backread.retrieval.registry import create_retriever
 from backread.retrieval.sparse import MemorySparseIndex
+from backread.retrieval.switching import roll_back, switch_to
 from backread.settings import Settings, resolve
 from backread.store.base import TurnStore
 from backread.store.history import History, Scope
@@ -110,6 +111,7 @@ class Memory:
         self._store = store
         self.settings = settings
         self._embedder = embedder
+        self._replaced: Embedder | None = None  # the one before `reindex(to=…)`
         self._roles = chat if isinstance(chat, ChatRoles) else ChatRoles.of(chat)
         self._prices = load_prices(settings.prices) if settings.prices else {}
         self._counter = counter or default_counter()
@@ -456,32 +458,68 @@ class Memory:
         users = self.users() if user_id is None else [_named(user_id, "user_id")]
         return sum(embed_pending(self._store, user, embedder, on_progress=on_progress) for user in users)
 
-    def reindex(self, *, text: bool = False, on_progress: Callable[[int], None] | None = None) -> int:
-        """Embed the whole record with the open embedder, then use those vectors; returns turns still pending.
+    def reindex(
+        self,
+        to: str | None = None,
+        *,
+        text: bool = False,
+        keep_previous: bool = True,
+        on_progress: Callable[[int], None] | None = None,
+    ) -> int:
+        """Embed the whole record, then search by those vectors; returns turns still pending.
 
-        The old vectors serve until the new ones are complete, and resuming after an interruption loses nothing.
+        The vectors in use serve until the new ones are complete, and resuming after an interruption loses nothing.
+        Those that were in use are kept for `rollback`, until the next change of embedder or `drop_previous`.
 
         Args:
+            to: name of an embedder, which this memory then goes on with; name it in the settings too, for the next
+                time the store is opened. None is the open one.
             text: derive the text index again as well.
+            keep_previous: False drops all vectors but those that are then in use.
             on_progress: called with the number of turns finished since the last call.
 
         Raises:
-            ModelNotAvailableError: there is no embedder.
+            ModelNotAvailableError: there is no embedder, or its weights are missing.
+            NotFoundError: no embedder is called `to`.
         """
+        embedder = self._embedder if to is None else _named_embedder(self.settings, to)
         if text:
             self._store.rebuild_text_index()
-        embedder = self._embedder
         if embedder is None:
             if text:
                 return 0
             missing = self._missing
             raise ModelNotAvailableError(missing.reason if missing else "search is by text only: no embedder is set")
-        for user in self.users():
-            embed_pending(self._store, user, embedder, on_progress=on_progress)
-        left = self._store.pending_count(None, embedder.fingerprint)
-        if not left and self._store.active_embedder not in (None, embedder.fingerprint):
-            self._store.activate_embedder(embedder.fingerprint)
+        left = switch_to(self._store, embedder, keep_previous=keep_previous, on_progress=on_progress)
+        if not left and embedder is not self._embedder:
+            self._embedder, self._replaced = embedder, self._embedder
         return left
+
+    def rollback(self, *, on_progress: Callable[[int], None] | None = None) -> int:
+        """Search by the vectors that were in use before the last change of embedder; returns turns pending for them.
+
+        The two change places, so a second call goes forward again. Turns that were added since are embedded now when
+        the embedder is the open one, or was before `reindex(to=…)`; else open the store with it.
+
+        Raises:
+            NotFoundError: no vectors of an embedder before this one are kept.
+        """
+        embedder, left = roll_back(self._store, (self._embedder, self._replaced), on_progress=on_progress)
+        if embedder is not None and embedder is not self._embedder:
+            self._embedder, self._replaced = embedder, self._embedder
+        return left
+
+    def drop_previous(self) -> bool:
+        """Free the vectors kept for `rollback`; False when there are none. The file is written anew to be smaller."""
+        dropped = self._store.drop_previous_embedder()
+        if dropped:
+            self._store.scrub()
+        return dropped
+
+    @property
+    def previous_embedder(self) -> str | None:
+        """Fingerprint of the embedder that `rollback` goes back to; None when there is none."""
+        return self._store.previous_embedder
 
     def pending(self, *, user_id: str | None = None) -> int:
         """Turns without a vector of the open embedder, of one user or of everyone; 0 when there is no embedder."""
@@ -616,20 +654,22 @@ def _check_part(given: object, kind: type, what: str) -> None:
 def _open_embedder(settings: Settings) -> tuple[Embedder | None, Degradation | None]:
     if settings.embedder == "none":
         return None, None
-    directory = models_dir(settings.models_dir)
     try:
-        opened = open_embedder(
-            settings.embedder,
-            directory=directory,
-            threads=settings.threads or None,
-            base_url=settings.embedder_base_url,
-            api_key=settings.embedder_api_key,
-            timeout=settings.timeout,
-        )
-        return opened, None
+        return _named_embedder(settings, settings.embedder), None
     except ModelNotAvailableError as error:
         _log.info("no embedder: %s", error)
         return None, Degradation("dense", f"{error}: search is by text only; {error.hint or 'fetch the weights'}")
+
+
+def _named_embedder(settings: Settings, name: str) -> Embedder:
+    return open_embedder(
+        name,
+        directory=models_dir(settings.models_dir),
+        threads=settings.threads or None,
+        base_url=settings.embedder_base_url,
+        api_key=settings.embedder_api_key,
+        timeout=settings.timeout,
+    )
 
 
 def _open_reranker(settings: Settings, roles: ChatRoles) -> Reranker | None:

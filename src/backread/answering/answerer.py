@@ -30,11 +30,17 @@ def prompt_hash() -> str:
 
 
 def request(recall: Recall) -> list[ChatMessage]:
-    """The messages sent for a recall. The part that stays the same comes first, so that servers can reuse it."""
+    """The messages sent for a recall.
+
+    The part that stays the same comes first, so that servers can reuse it; how to write the answer comes last, behind
+    the question, where small models still follow it.
+    """
+    rules, form = _prompt().split("\n---\n")
     now = f"Now: {format_time(recall.asked_at)}\n" if recall.asked_at is not None else ""
     evidence = recall.rendered or "There is no evidence."
     question = quote(safe(recall.question))
-    return [ChatMessage("system", _prompt()), ChatMessage("user", f"{evidence}\n\n{now}Question: {question}")]
+    asked = f"{evidence}\n\n{now}Question: {question}\n\n{form.strip()}"
+    return [ChatMessage("system", rules), ChatMessage("user", asked)]
 
 
 def answer(recall: Recall, turns: Mapping[str, Turn], chat: ChatModel) -> Answer:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import shlex
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from backread.cli.failures import ExitCode
-from backread.cli.opening import open_memory, typed
+from backread.cli.opening import open_memory, store_settings, typed
 from backread.cli.options import AsJson, StorePath, UserIfAny
 from backread.cli.output import counted, emit, note, pairs, plain, shown, size, table, tell
 from backread.cli.progress import bar, spinner
+from backread.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from backread.memory import Memory
 
 __all__ = ["reindex", "stats", "verify"]
 
@@ -45,6 +52,15 @@ def verify(user: UserIfAny = None, path: StorePath = None, as_json: AsJson = Fal
 
 
 def reindex(
+    to: Annotated[
+        str | None, typer.Option("--to", metavar="NAME", help="Embed with this embedder and change over to it.")
+    ] = None,
+    rollback: Annotated[
+        bool, typer.Option("--rollback", help="Search by the vectors of the embedder before again.")
+    ] = False,
+    drop_previous: Annotated[
+        bool, typer.Option("--drop-previous", help="Free the vectors kept for --rollback.")
+    ] = False,
     text: Annotated[bool, typer.Option("--text", help="Derive the text index again as well.")] = False,
     path: StorePath = None,
     as_json: AsJson = False,
@@ -52,27 +68,90 @@ def reindex(
     """Embed what has no vector yet, with the embedder that is set.
 
     After a change of embedder the old vectors serve until the new ones are
-    complete. May be stopped anywhere; the next run goes on from there.
+    complete, and are kept to go back to. May be stopped anywhere; the next run
+    goes on from there.
 
       backread reindex
-      backread reindex --text
+      backread reindex --to qwen3-0.6b
+      backread reindex --rollback
+      backread reindex --drop-previous
     """
-    with open_memory(path, embedder=True) as memory:
-        total = memory.pending()
+    if sum((rollback, text, to is not None or drop_previous)) > 1:
+        raise InvalidInputError(
+            "--rollback and --text go alone; --to and --drop-previous may go together", hint="one after the other"
+        )
+    if rollback:
+        _roll_back(path, as_json)
+    elif drop_previous and to is None:
+        _drop_previous(path, as_json)
+    else:
+        _embed(to, text, drop_previous, path, as_json)
+
+
+def _embed(to: str | None, text: bool, drop_previous: bool, path: Path | None, as_json: bool) -> None:
+    command = "reindex" if to is None else f"reindex --to {shlex.quote(to)}"
+    with _opened_with(to, path) as memory:
+        total, before = memory.pending(), memory.previous_embedder
         try:
             with bar("embedding turns", total) as advance:
-                left = memory.reindex(text=text, on_progress=advance)
+                left = memory.reindex(text=text, keep_previous=not drop_previous, on_progress=advance)
         except KeyboardInterrupt:
-            note(f"stopped; {typed('reindex', path)} goes on from here")
+            note(f"stopped; {typed(command, path)} goes on from here")
             raise
-        embedder = memory.embedder
+        embedder, previous = memory.embedder, memory.previous_embedder
+    fingerprint = embedder and embedder.fingerprint
     if as_json:
-        emit({"embedded": total - left, "pending": left, "text": text, "embedder": embedder and embedder.fingerprint})
-        return
-    done = ["the text index was derived again"] if text else []
-    done.append("no embedder is set: no vectors" if embedder is None else f"{counted(total - left, 'turn')} embedded")
-    done += [f"{left:,} pending"] if left else []
-    tell("; ".join(done))
+        counts = {"embedded": total - left, "pending": left, "text": text}
+        emit({**counts, "embedder": fingerprint, "previous": previous})
+    else:
+        done = ["the text index was derived again"] if text else []
+        embedded = f"{counted(total - left, 'turn')} embedded"
+        done.append("no embedder is set: no vectors" if embedder is None else embedded)
+        done += [f"{left:,} pending"] if left else []
+        tell("; ".join(done))
+        if previous not in (None, before):
+            back, free = typed("reindex --rollback", path), typed("reindex --drop-previous", path)
+            tell(f"the vectors of {previous} are kept: {back} goes back to them, {free} frees them")
+    if left and to is not None:
+        note(f"the vectors from before stay in use until none is pending: {typed(command, path)} goes on from here")
+    elif to is not None and to != (set_now := store_settings(path).embedder):
+        note(f"set BACKREAD_EMBEDDER={shlex.quote(to)}: as long as it is {set_now}, search goes by words only")
+
+
+def _opened_with(to: str | None, path: Path | None) -> Memory:
+    """The store, open with the embedder that is set, or with the one called `to`."""
+    if to is None:
+        return open_memory(path, embedder=True)
+    from backread.memory import Memory
+
+    with open_memory(path) as memory:  # there must be a store
+        settings = memory.settings
+    return Memory.open(settings=replace(settings, embedder=to))
+
+
+def _roll_back(path: Path | None, as_json: bool) -> None:
+    with open_memory(path, embedder=True) as memory:
+        with spinner("going back"):
+            left = memory.rollback()
+        fingerprint, previous, embedder = memory.stats().embedder, memory.previous_embedder, memory.embedder
+    if as_json:
+        emit({"pending": left, "embedder": fingerprint, "previous": previous})
+    else:
+        pending = f"; {counted(left, 'turn')} added since pending" if left else ""
+        tell(f"the vectors of {fingerprint} are in use again, those of {previous} are kept{pending}")
+    if embedder is None or embedder.fingerprint != fingerprint:
+        note(f"set BACKREAD_EMBEDDER to the embedder of {fingerprint}: until then search goes by words only")
+
+
+def _drop_previous(path: Path | None, as_json: bool) -> None:
+    with open_memory(path) as memory:
+        previous = memory.previous_embedder
+        with spinner("writing the file anew"):
+            dropped = memory.drop_previous()
+    if as_json:
+        emit({"dropped": previous if dropped else None})
+    else:
+        tell(f"the vectors of {previous} are gone" if dropped else "no vectors of an embedder before this one are kept")
 
 
 def stats(user: UserIfAny = None, path: StorePath = None, as_json: AsJson = False) -> None:

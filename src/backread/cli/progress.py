@@ -24,10 +24,10 @@ class Advance(Protocol):
 
 
 @contextmanager
-def bar(title: str, total: int, *, in_bytes: bool = False) -> Iterator[Advance]:
-    """A bar over `total` steps; what is yielded moves it. It stays when it is done; of no steps there is none."""
+def bar(title: str, total: int | None, *, in_bytes: bool = False) -> Iterator[Advance]:
+    """A bar over `total` steps, None when nobody knows; what is yielded moves it. Of no steps there is no bar."""
     err = console(sys.stderr)
-    if not err.is_terminal or not total:
+    if not err.is_terminal or total == 0:
         yield lambda steps: None
         return
     from rich.progress import (

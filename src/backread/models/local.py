@@ -19,6 +19,7 @@ from typing import Any
 from backread.errors import ContextWindowError, InvalidInputError, ModelError, ModelNotAvailableError, NotFoundError
 from backread.models.base import ChatMessage, ChatReply
 from backread.models.fetch import MODELS, find, known_spec, not_available
+from backread.models.gguf import HubFile
 from backread.models.local_server import CONTEXT, LocalServer, check_gguf, need_xllamacpp
 from backread.models.openai import OpenAIChat
 
@@ -37,8 +38,7 @@ class LocalChat:
 
     Args:
         name: recorded beside everything the model writes.
-        weights: the GGUF file.
-        sha256: its hash; computed when first asked for if None.
+        weights: the GGUF file, or what finds it and its hash (None when that is not known) when it is needed.
         threads, context: see `LocalServer.start`.
         timeout: seconds for one call.
     """
@@ -46,18 +46,17 @@ class LocalChat:
     def __init__(
         self,
         name: str,
-        weights: Path,
+        weights: Path | Callable[[], tuple[Path, str | None]],
         *,
-        sha256: str | None = None,
         threads: int = 1,
         context: int = CONTEXT,
         timeout: float = TIMEOUT,
     ) -> None:
         self._name = name
-        self.weights = weights
+        self._find = weights if callable(weights) else lambda: (weights, None)
         self.threads = threads
         self.context = context
-        self._sha256 = sha256
+        self._sha256: str | None = None
         self._timeout = timeout
         self._lock = threading.Lock()
         self._opened: tuple[LocalServer, OpenAIChat] | None = None
@@ -68,11 +67,22 @@ class LocalChat:
         return self._name
 
     @property
+    def weights(self) -> Path:
+        """The GGUF file.
+
+        Raises:
+            MissingExtraError, ModelNotAvailableError: see `open_local`.
+        """
+        return self._find()[0]
+
+    @property
     def weights_sha256(self) -> str:
         """Hash of the weights, for records; reads the file once when it was not checked before."""
         if self._sha256 is None:
-            with self.weights.open("rb") as file:
-                self._sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+            weights, self._sha256 = self._find()
+            if self._sha256 is None:
+                with weights.open("rb") as file:
+                    self._sha256 = hashlib.file_digest(file, "sha256").hexdigest()
         return self._sha256
 
     def complete(
@@ -151,7 +161,9 @@ class LocalChat:
             opened[0].close()
 
 
-def open_local(name: str, *, directory: Path, threads: int = 1, context: int = CONTEXT) -> LocalChat:
+def open_local(
+    name: str, *, directory: Path, threads: int = 1, context: int = CONTEXT, check: bool = True
+) -> LocalChat:
     """The chat model called `name`; nothing is loaded before its first call, and nothing downloaded ever.
 
     Args:
@@ -160,43 +172,61 @@ def open_local(name: str, *, directory: Path, threads: int = 1, context: int = C
         directory: see `backread.models.fetch.models_dir`.
         threads: see `LocalServer.start`.
         context: see `LocalServer.start`.
+        check: look for xllamacpp and the weights now; else the first call does, and says what is missing.
 
     Raises:
-        MissingExtraError: xllamacpp is not installed.
         NotFoundError: no chat model has this name.
-        ModelNotAvailableError: the weights are missing or damaged; the hint says how to fetch them.
         InvalidInputError: neither a path nor a file on the hub, or `threads` or `context` below 1.
+        MissingExtraError: xllamacpp is not installed.
+        ModelNotAvailableError: the weights are missing or damaged; the hint says how to fetch them.
     """
     if threads < 1 or context < 1:
         raise InvalidInputError(f"threads and context are 1 or more, not {threads} and {context}")
-    need_xllamacpp()
     name = name.removeprefix(PREFIX)
-    if name in MODELS or not _is_path(name):
-        weights, sha256, shown = _fetched(name, directory)
+    if name not in MODELS and _is_path(name):
+        path = Path(name).expanduser().absolute()
+        chat = LocalChat(f"{PREFIX}{path.name}", lambda: _given(path), threads=threads, context=context)
     else:
-        weights, sha256 = Path(name).expanduser(), None
-        shown = weights.name
-    check_gguf(weights)
-    return LocalChat(f"{PREFIX}{shown}", weights, sha256=sha256, threads=threads, context=context)
+        name = _checked(name)
+        chat = LocalChat(f"{PREFIX}{name}", lambda: _fetched(name, directory), threads=threads, context=context)
+    if check:
+        _ = chat.weights
+    return chat
 
 
 def _is_path(name: str) -> bool:
     return name.startswith(("/", "~", ".")) or "\\" in name or Path(name).is_file()
 
 
-def _fetched(name: str, directory: Path) -> tuple[Path, str, str]:
-    """Weights, hash and name of a model that `backread models fetch` brought."""
+def _checked(name: str) -> str:
+    """The name of a model that can be fetched and can chat."""
+    if "/" in name:
+        return HubFile.parse(name).name
     chat = sorted(spec.name for spec in MODELS.values() if spec.kind == "chat")
-    if "/" not in name and (name not in MODELS or MODELS[name].kind != "chat"):
+    if name not in chat:
         raise NotFoundError(
             f"no local chat model is called {name!r}; there is: {', '.join(chat)}",
             hint="or give a path, local:/path/to/model.gguf, or a file on the hub, local:org/repo/file.gguf",
         )
+    return name
+
+
+def _given(path: Path) -> tuple[Path, str | None]:
+    need_xllamacpp()
+    check_gguf(path)
+    return path, None
+
+
+def _fetched(name: str, directory: Path) -> tuple[Path, str | None]:
+    """Weights and hash of a model that `backread models fetch` brought."""
+    need_xllamacpp()
     spec = known_spec(name, directory)
     folder = None if spec is None else find(name, directory)
     if spec is None or folder is None:
         raise not_available(name, f"they are not in {directory}")
-    return folder / spec.files[0].name, spec.sha256, spec.name
+    weights = folder / spec.files[0].name
+    check_gguf(weights)
+    return weights, spec.sha256
 
 
 def _client(name: str, server: LocalServer, timeout: float) -> OpenAIChat:

@@ -174,9 +174,10 @@ MODELS: Mapping[str, ModelSpec] = MappingProxyType(
             parts=tuple(_qwen_part(number) for number in range(1, len(_QWEN_PARTS) + 1)),
             kind="chat",
             good_for=(
-                "answers short questions and judges short answers believably (6 of 6 and 8 of 8 in a small check);"
-                " dates to be counted and negations go wrong. On two CPU cores it reads 33-58 and writes 6-9 tokens"
-                " a second, about 20 to 60 seconds a question; needs 2 GB of memory"
+                "trying a real model without a key: judges short answers (8 of 8 in a small check) and answers from a"
+                " few hundred tokens of notes (6 of 6); from the usual 1,000 tokens of chats it found 5 of 15 answers"
+                " of the demo at best. Counted dates and negations go wrong. One CPU core reads 33 and writes 6 tokens"
+                " a second: up to a minute a question; needs 2 GB of memory"
             ),
         ),
         "smollm2": ModelSpec(

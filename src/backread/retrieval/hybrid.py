@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backread.models.base import Embedder
-from backread.retrieval.base import Scored, ranking
+from backread.retrieval.base import Scored, best, ranking
 from backread.retrieval.bm25 import Bm25Retriever
 from backread.retrieval.dense import DenseRetriever
 from backread.retrieval.prior import session_prior
@@ -40,6 +40,7 @@ from backread.types import Ranking
 __all__ = ["HybridRetriever", "HybridWeights"]
 
 _LOWEST = np.float32(1e-3)
+_ALSO = 50  # best by text whose cosines, and those of their sessions, count whether or not they are near the question
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,11 @@ class HybridWeights:
 
 
 _TEXT = Bm25Retriever(surface=0.0)
+
+
+def _sessions_of(corpus: Corpus, units: NDArray[np.int64]) -> NDArray[np.int64]:
+    """All units of the sessions of these units."""
+    return np.flatnonzero(np.isin(corpus.session, corpus.session[units]))
 
 
 class HybridRetriever:
@@ -107,7 +113,7 @@ class HybridRetriever:
         matched = text > 0
         dense = Scored(np.full_like(nothing, np.nan))
         if self._dense is not None:
-            dense = self._dense.scores(corpus, words, top_k)
+            dense = self._dense.scores(corpus, words, top_k, lambda: _sessions_of(corpus, best(text, _ALSO)))
         cues = self._cues(corpus, question, named)
         if np.isnan(dense.scores).all():
             total = text + np.float32(self._weights.alone) * cues

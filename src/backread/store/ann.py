@@ -11,38 +11,49 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import logging
 import os
 import sqlite3
 import threading
-from collections.abc import Iterable
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from backread.errors import StoreBusyError, StoreError
 from backread.store.ann_file import (
     INSTALL,
     DamagedIndexError,
     Header,
     MappedIndex,
     build_graph,
+    need_usearch,
+    sync_folder,
     identity,
     installed,
     written,
 )
 from backread.store.base import Cosines
 from backread.store.connection import ConnectionPool
+from backread.store.rows import dec
 from backread.store.scan import Place, row_places, scan, sum_at, vector_bytes, vectors_at
+from backread.store.vectors import newest_row
 from backread.types import Degradation
 
 __all__ = ["ANN_BYTES", "AnnIndexes", "BuiltIndex", "corpus_keys"]
+
+_log = logging.getLogger(__name__)
 
 ANN_BYTES = 256 * 1024 * 1024
 """Vectors of a corpus from which an index is worth its while: 175,000 of 384 dimensions."""
 
 _MOST_TAIL = 0.2  # of the vectors: more that the index lacks, and reading all is as good
-_STEP = 8192
+_STEP = 8192  # vectors between two transactions of a build
+_TRIES = 3
+_MOST_OPEN = 8  # each has 24 bytes a vector in memory, beside what is mapped
 _NO_INDEX = "exact, but slow: so many vectors want an index, which `backread reindex --ann` makes"
 _NO_PACKAGE = f"exact, but slow: the vector index needs usearch, which is not installed: {INSTALL}"
 _DAMAGED = "exact, but slow: the vector index is damaged; `backread reindex --ann` makes it anew"
@@ -76,7 +87,8 @@ class _Open:
     def at(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
         """Numbers of the rows at these places; those of rows that are gone are left out."""
         found = np.minimum(np.searchsorted(self.places, places), len(self.places) - 1)
-        return found[self.places[found] == places]
+        numbers: NDArray[np.int64] = found[self.places[found] == places]
+        return numbers
 
 
 class AnnIndexes:
@@ -92,7 +104,8 @@ class AnnIndexes:
         self.folder = store.with_name(store.name + ".ann")
         self._cached, self._least = cached, least
         self._lock = threading.Lock()
-        self._open: dict[Path, tuple[tuple[int, int, int], _Open | str]] = {}  # an index, or why there is none
+        # Those used last; an index, or why there is none.
+        self._open: OrderedDict[Path, tuple[tuple[int, int, int], _Open | str]] = OrderedDict()
 
     # --- searching
 
@@ -103,9 +116,9 @@ class AnnIndexes:
         fingerprint: str,
         query: NDArray[np.float32],
         wanted: int | None,
-        also: NDArray[np.int64],
+        also: Callable[[], NDArray[np.int64]] | None,
     ) -> Cosines | None:
-        """See `TurnStore.cosines`; None when the vectors of `place` (corpus, embedder) are to be compared as a matrix."""
+        """See `TurnStore.cosines`; None when those of `place` (corpus, embedder) are to be compared as a matrix."""
         size = vector_bytes(db, *place)
         if size <= self._cached:
             return None
@@ -113,7 +126,7 @@ class AnnIndexes:
         if wanted is not None and size >= self._least:
             found = self._usable(db, place, fingerprint, size)
             if isinstance(found, _Open):
-                return _candidates(db, place, found, query, wanted, also)
+                return _candidates(db, place, found, query, wanted, None if also is None else also())
             notes = (Degradation("dense", found),)
         docs, values = scan(db, *place, query)
         return Cosines(docs, values, len(docs), notes)
@@ -132,6 +145,9 @@ class AnnIndexes:
             if known is None or known[0] != now:
                 known = (now, _opened(db, place, path))
                 self._open[path] = known
+                if len(self._open) > _MOST_OPEN:
+                    self._open.popitem(last=False)
+            self._open.move_to_end(path)
         found = known[1]
         if isinstance(found, str):
             return found
@@ -147,8 +163,7 @@ class AnnIndexes:
     # --- files
 
     def _path(self, corpus_pk: int, fingerprint: str) -> Path:
-        name = hashlib.blake2b(fingerprint.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
-        return self.folder / f"{corpus_pk}-{name}.usearch"
+        return self.folder / f"{corpus_pk}-{_name(fingerprint)}"
 
     def _discard(self, path: Path, seen: tuple[int, int, int]) -> None:
         """Remove an index that doesn't belong to this record, unless another took its place."""
@@ -162,22 +177,36 @@ class AnnIndexes:
         Called in the write transaction that erases from them: a vector may say as much as its text, and none of an
         erased turn may stay on the disk. A build looks, in such a transaction too, whether all it has is still there.
         """
-        for corpus_pk in corpora:
-            for path in self.folder.glob(f"{corpus_pk}-*"):
-                with self._lock:
-                    self._open.pop(path, None)
+        found = [path for corpus_pk in corpora for path in self.folder.glob(f"{corpus_pk}-*")]
+        with self._lock:
+            for path in found:
+                self._open.pop(path, None)
+        try:
+            for path in found:
+                path.unlink(missing_ok=True)
+            if found:
+                sync_folder(self.folder)
+        except OSError as error:
+            raise StoreError(
+                f"{error.filename or self.folder}: {error.strerror}; nothing was deleted",
+                hint="stop what searches this store or change the permissions of the file, and delete again",
+            ) from error
+
+    def keep_known(self, db: sqlite3.Connection) -> None:
+        """Remove the indexes of embedders that are gone."""
+        known = {_name(dec(row[0])) for row in db.execute("SELECT fingerprint FROM embedders")}
+        for path in self.folder.glob("*-*"):
+            if path.name.partition("-")[2] not in known:
                 path.unlink(missing_ok=True)
 
-    def keep_only(self, fingerprint: str) -> None:
-        """Remove the indexes of all other embedders."""
-        kept = self._path(0, fingerprint).name.removeprefix("0")
-        others = [path for path in self.folder.glob("*-*") if not path.name.endswith(kept)]
-        self.remove({int(path.name.split("-")[0]) for path in others if path.name.split("-")[0].isdigit()} if others else ())
-
     @property
-    def bytes(self) -> int:
+    def size(self) -> int:
         """Bytes of all indexes."""
-        return sum(path.stat().st_size for path in self.folder.glob("*-*"))
+        total = 0
+        for path in self.folder.glob("*-*"):
+            with contextlib.suppress(FileNotFoundError):
+                total += path.stat().st_size
+        return total
 
     # --- building
 
@@ -188,14 +217,106 @@ class AnnIndexes:
         names: tuple[str, str],
         *,
         min_bytes: int | None = None,
-        threads: int = 0,
+        newer: float = 0.0,
+        on_progress: Callable[[int], None] | None = None,
     ) -> BuiltIndex | None:
-        """Build the index of `place` (corpus, embedder), called `names`, and put it in the place of the one before."""
-        least = self._least if min_bytes is None else min_bytes
+        """Build the index of `place` (corpus, embedder), called `names`; see `SqliteStore.build_ann`."""
         with pool.read() as db:
-            if vector_bytes(db, *place) < max(least, 1):
+            size = vector_bytes(db, *place)
+            if not size or size < (self._least if min_bytes is None else min_bytes):
                 return None
-        raise NotImplementedError
+            need_usearch()
+            found = self._usable(db, place, names[1], size)
+            if isinstance(found, _Open):
+                rows = len(row_places(db, *place)[0])
+                if rows - found.index.header.rows <= newer * rows:
+                    return None
+        try:
+            for _ in range(_TRIES):
+                built = self._build(pool, place, names, on_progress)
+                if built is not None:
+                    return built
+        except OSError as error:
+            reason = f"{self.folder}: the vector index could not be written: {error.strerror or error}"
+            raise StoreError(reason, hint="check the permissions and the free disk space") from error
+        raise StoreBusyError(
+            f"{self.folder}: turns were deleted each time the vector index was built",
+            hint="try again when fewer are being deleted",
+        )
+
+    def _build(
+        self,
+        pool: ConnectionPool,
+        place: tuple[int, int],
+        names: tuple[str, str],
+        on_progress: Callable[[int], None] | None,
+    ) -> BuiltIndex | None:
+        """Build once; None when rows went meanwhile. No transaction is open for longer than a few blocks take."""
+        with pool.read() as db:
+            until = Place(*newest_row(db, *place))
+            last = sum_at(db, *place, Place(until.block_pk, until.row - 1)).hex()
+            docs, places = row_places(db, *place, until)
+            dimension = db.execute("SELECT dimension FROM embedders WHERE embedder_pk = ?", place[1:]).fetchone()[0]
+        graph = build_graph(dimension)
+        for at in range(0, len(places), _STEP):
+            part = places[at : at + _STEP]
+            with pool.read() as db:
+                matrix = vectors_at(db, part, dimension)
+            graph.add(part.astype(np.uint64), matrix)
+            if on_progress is not None:
+                on_progress(len(part))
+        path = self._path(place[0], names[1])
+        for left in self.folder.glob(f"{path.name}.*"):  # by a build that was killed
+            left.unlink(missing_ok=True)
+        header = Header(*names, dimension, len(places), until, last)
+        with written(path, graph, header) as part_file, pool.write() as db:
+            kept = row_places(db, *place, until)
+            if not (np.array_equal(kept[0], docs) and np.array_equal(kept[1], places)):
+                return None
+            try:
+                os.replace(part_file, path)
+            except FileNotFoundError:  # removed with what was there before
+                return None
+        return BuiltIndex(len(places), path.stat().st_size)
+
+
+def _name(fingerprint: str) -> str:
+    """What the index files of an embedder are called, after the key of their corpus."""
+    return hashlib.blake2b(fingerprint.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest() + ".usearch"
+
+
+def _opened(db: sqlite3.Connection, place: tuple[int, int], path: Path) -> _Open | str:
+    """An index with what its keys stand for in the store, or why it can't be used."""
+    try:
+        index = MappedIndex(path)
+    except FileNotFoundError:
+        return _NO_INDEX
+    except (DamagedIndexError, OSError) as error:
+        _log.warning("%s is not used: %s", path, error)
+        return _DAMAGED
+    docs, places = row_places(db, *place, index.header.until)
+    return _Open(index, docs, places, np.argsort(docs, kind="stable"))
+
+
+def _candidates(
+    db: sqlite3.Connection,
+    place: tuple[int, int],
+    found: _Open,
+    query: NDArray[np.float32],
+    wanted: int,
+    also: NDArray[np.int64] | None,
+) -> Cosines:
+    """Exact cosines of the rows an index names, of those of `also`, and of all that are newer than the index."""
+    header = found.index.header
+    rows = found.at(found.index.nearest(query, wanted))
+    if also is not None:
+        rows = np.union1d(rows, found.of(also))
+    values = vectors_at(db, found.places[rows], header.dimension) @ query
+    newer, newer_values = scan(db, *place, query, header.until)
+    compared, total = len(rows) + len(newer), header.rows + len(newer)
+    note = Degradation("dense", f"approximate: {compared} of {total} vectors compared", total - compared)
+    docs = np.concatenate([found.docs[rows], newer])
+    return Cosines(docs, np.concatenate([values, newer_values]), total, (note,) if compared < total else ())
 
 
 def corpus_keys(db: sqlite3.Connection, user_pk: int) -> list[int]:

@@ -14,11 +14,12 @@ import json
 import mmap
 import os
 import secrets
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +27,22 @@ from numpy.typing import NDArray
 from backread.errors import MissingExtraError
 from backread.store.scan import Place
 
-__all__ = ["FORMAT", "INSTALL", "DamagedIndexError", "Header", "MappedIndex", "build_graph", "installed", "written"]
+if TYPE_CHECKING:
+    from usearch.index import Index
+
+__all__ = [
+    "FORMAT",
+    "INSTALL",
+    "DamagedIndexError",
+    "Header",
+    "MappedIndex",
+    "build_graph",
+    "identity",
+    "installed",
+    "need_usearch",
+    "sync_folder",
+    "written",
+]
 
 INSTALL = "pip install 'backread[ann]'"
 FORMAT = 1
@@ -35,7 +51,6 @@ _MARK = b"BRDANN\r\n"
 _CHECKSUM_BYTES = 32
 _CONNECTIVITY = 16
 _EXPANSION_ADD = 128
-_STEP = 8192  # vectors added between two looks at the clock
 
 
 class DamagedIndexError(Exception):
@@ -70,14 +85,19 @@ def installed() -> bool:
     return importlib.util.find_spec("usearch") is not None
 
 
-def build_graph(dimension: int, threads: int = 0) -> Any:
+def need_usearch() -> None:
+    """Raise MissingExtraError when usearch is not installed."""
+    if not installed():
+        raise MissingExtraError(f"a vector index needs usearch, which is not installed: {INSTALL}", hint=INSTALL)
+
+
+def build_graph(dimension: int) -> Index:
     """An empty graph of int8 vectors; usearch's `Index`.
 
     Raises:
         MissingExtraError: usearch is not installed.
     """
-    if not installed():
-        raise MissingExtraError(f"a vector index needs usearch, which is not installed: {INSTALL}", hint=INSTALL)
+    need_usearch()
     from usearch.index import Index
 
     return Index(
@@ -91,13 +111,16 @@ def build_graph(dimension: int, threads: int = 0) -> Any:
 
 
 @contextmanager
-def written(path: Path, graph: Any, header: Header) -> Iterator[Path]:
-    """A finished file beside `path`, readable by its owner only, for the caller to put in its place; then it is gone."""
+def written(path: Path, graph: Index, header: Header) -> Iterator[Path]:
+    """A finished file beside `path`, readable by its owner only, for the caller to put in its place."""
     part = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")
     try:
         path.parent.mkdir(mode=0o700, exist_ok=True)
         os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        graph.save(str(part))
+        try:
+            graph.save(str(part))
+        except RuntimeError as error:
+            raise OSError(str(error)) from error
         with part.open("r+b") as file:
             digest = hashlib.file_digest(file, "sha256")
             text = json.dumps(asdict(header)).encode()
@@ -121,6 +144,7 @@ class MappedIndex:
     """
 
     def __init__(self, path: Path) -> None:
+        self._lock = threading.Lock()
         with path.open("rb") as file:
             self.identity = identity(os.fstat(file.fileno()))
             try:
@@ -136,14 +160,27 @@ class MappedIndex:
 
     def nearest(self, query: NDArray[np.float32], count: int) -> NDArray[np.int64]:
         """Keys of about the `count` vectors nearest to the query, ascending; fewer when there are fewer."""
-        # A list of `count` is searched: usearch widens it to what is asked for.
-        found = self._graph.search(query, min(count, self.header.rows), threads=1)
+        # A list of `count` is searched: usearch widens it to what is asked for. Its scratch memory is the thread's
+        # number in the call, which is 0 here in every thread of ours.
+        with self._lock:
+            found = self._graph.search(query, min(count, self.header.rows), threads=1)
         return np.sort(np.asarray(found.keys).astype(np.int64))
 
 
 def identity(stat: os.stat_result) -> tuple[int, int, int]:
     """What tells a file from one that took its name."""
     return stat.st_ino, stat.st_mtime_ns, stat.st_size
+
+
+def sync_folder(folder: Path) -> None:
+    """Make names that came or went durable, where the system can."""
+    if os.name != "posix":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _checked(memory: mmap.mmap) -> tuple[Header, int]:

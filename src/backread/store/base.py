@@ -7,7 +7,7 @@ a turn or an entry within its corpus; it never reaches users.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from backread.errors import InvalidInputError
 from backread.store.layout import Layout
-from backread.types import DeleteReceipt, Entry, EntryDraft, Session, Stats, Turn, TurnDraft, VerifyReport
+from backread.types import Degradation, DeleteReceipt, Entry, EntryDraft, Session, Stats, Turn, TurnDraft, VerifyReport
 
-__all__ = ["TURNS", "Appended", "PendingDoc", "Postings", "Progress", "TurnStore", "entry_corpus"]
+__all__ = ["TURNS", "Appended", "Cosines", "PendingDoc", "Postings", "Progress", "TurnStore", "entry_corpus"]
 
 TURNS = "turn"
 """Name of the corpus that holds a user's turns; entries live in corpora named by `entry_corpus`."""
@@ -50,6 +50,19 @@ class Progress(NamedTuple):
 
     doc: int
     offset: int
+
+
+class Cosines(NamedTuple):
+    """Cosines of a query with passages: `docs` int64 and `values` float32, a row for each passage compared.
+
+    `total` counts all passages; those not compared are less alike, as far as an index without them can tell. `notes`
+    says how the comparing fell short.
+    """
+
+    docs: NDArray[np.int64]
+    values: NDArray[np.float32]
+    total: int
+    notes: tuple[Degradation, ...] = ()
 
 
 class PendingDoc(NamedTuple):
@@ -110,6 +123,23 @@ class TurnStore(Protocol):
 
     def vectors(self, user_id: str, corpus: str, fingerprint: str) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """(docs (p,), matrix (p, dimension)) of all passages; a doc has one row per passage. Arrays are read-only."""
+        ...
+
+    def cosines(
+        self,
+        user_id: str,
+        corpus: str,
+        fingerprint: str,
+        query: NDArray[np.float32],
+        *,
+        wanted: int | None = None,
+        also: Callable[[], NDArray[np.int64]] | None = None,
+    ) -> Cosines:
+        """Cosines of a unit vector with the passages of a corpus: all, or, of a large one, about the `wanted` best.
+
+        Those given are exact; with `wanted` None they are of all passages. `also` gives docs whose passages must be
+        among them; it is only called when others may be left out.
+        """
         ...
 
     def progress(self, user_id: str, corpus: str, fingerprint: str) -> Progress:

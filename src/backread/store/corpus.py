@@ -6,10 +6,12 @@ sums over its turns, its vector score is that of its best passage.
 
 from __future__ import annotations
 
+import math
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,13 +19,22 @@ from numpy.typing import NDArray
 from backread.store.base import TURNS, TurnStore
 from backread.store.layout import Layout
 from backread.text.bm25 import idf, term_scores
-from backread.types import Entry, Turn
+from backread.types import Degradation, Entry, Turn
 
-__all__ = ["Corpus"]
+__all__ = ["Corpus", "VectorScores"]
 
 Scores = NDArray[np.float32]
 
+_LEAST_COMPARED = 800  # passages of a large corpus: with 200 the hybrid's ten best were .95 of the exact, see ann.py
 _SELF_CONTAINED = np.float32(20)  # terms from which a unit needs its neighbours less
+
+
+class VectorScores(NamedTuple):
+    """Cosines float32 (size,), NaN for units not compared; how many have no vector; how comparing fell short."""
+
+    scores: Scores
+    missing: int
+    notes: tuple[Degradation, ...] = ()
 
 
 class Corpus:
@@ -204,16 +215,34 @@ class Corpus:
                 scores[units] += gains[term] * term_scores(tf, self.length[units], average, k1=k1, b=b)
         return scores
 
-    def vector_scores(self, fingerprint: str, query: NDArray[np.float32]) -> tuple[Scores, int]:
-        """Cosine of each unit's best passage, float32 (size,), NaN for units without a vector, and how many those are.
+    def vector_scores(
+        self,
+        fingerprint: str,
+        query: NDArray[np.float32],
+        top_k: int | None = None,
+        also: Callable[[], NDArray[np.int64]] | None = None,
+    ) -> VectorScores:
+        """Cosine of each unit's best passage.
 
         Passage scores are max-pooled (MaxP: Dai & Callan, SIGIR 2019, section 3.2).
+
+        Args:
+            fingerprint: whose vectors.
+            query: a unit vector.
+            top_k: how many of the best the caller needs; of a large corpus not many more may be compared. None for all.
+            also: gives units to compare whether or not they seem to be among the best; called when not all are.
         """
         scores = np.full(self.size, -np.inf, dtype=np.float32)
-        docs, matrix = self._store.vectors(self.user_id, self._name, fingerprint)
+
+        def others() -> NDArray[np.int64]:
+            units = np.empty(0, np.int64) if also is None else also()
+            return self._layout.docs[self._rows[np.isin(self._group, units)]]
+
+        place = (self.user_id, self._name, fingerprint)
+        found = self._store.cosines(*place, query, wanted=self._passages(top_k), also=others)
+        docs, cosines = found.docs, found.values
         if len(docs):
             units = self._unit_of_row[self._layout.rows(docs)]
-            cosines = matrix @ query
             if not (units >= 0).all():
                 cosines, units = cosines[units >= 0], units[units >= 0]
             if self._grouped or (docs[1:] == docs[:-1]).any():
@@ -222,7 +251,17 @@ class Corpus:
                 scores[units] = cosines
         missing = np.isneginf(scores)
         scores[missing] = np.nan
-        return scores, int(missing.sum())
+        if len(docs) < found.total:  # most were not compared; those without a vector are told by how far vectors go
+            reached = self._store.progress(*place)
+            missing[self._group[self._layout.docs[self._rows] < reached.doc]] = False
+        return VectorScores(scores, int(missing.sum()), found.notes)
+
+    def _passages(self, top_k: int | None) -> int | None:
+        """Passages of all in which the `top_k` best units are found; None when only all will do."""
+        if top_k is None or 2 * len(self._rows) < self._layout.size:
+            return None
+        wanted = max(_LEAST_COMPARED, (20 if self._grouped else 4) * top_k)
+        return math.ceil(wanted * self._layout.size / max(1, len(self._rows)))
 
     def _docs(self, units: Sequence[int]) -> list[int]:
         docs: list[int] = self._layout.docs[self.first[np.asarray(units, dtype=np.int64)]].tolist()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from bisect import bisect_right
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +25,9 @@ class Place(NamedTuple):
     row: int
 
 
+_START = Place(0, 0)
+
+
 def vector_bytes(db: sqlite3.Connection, corpus_pk: int, embedder: int, after: int = 0) -> int:
     """Bytes of the blocks of a corpus and embedder from block `after` on, free rows included; reads no vector.
 
@@ -36,7 +40,7 @@ def vector_bytes(db: sqlite3.Connection, corpus_pk: int, embedder: int, after: i
 
 
 def scan(
-    db: sqlite3.Connection, corpus_pk: int, embedder: int, query: NDArray[np.float32], start: Place = Place(0, 0)
+    db: sqlite3.Connection, corpus_pk: int, embedder: int, query: NDArray[np.float32], start: Place = _START
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """(docs, dot products with the query) of all rows from `start` on, in the order they were written."""
     docs, values = [np.empty(0, np.int64)], [np.empty(0, np.float32)]
@@ -71,18 +75,22 @@ def row_places(
 
 
 def vectors_at(db: sqlite3.Connection, places: NDArray[np.int64], dimension: int) -> NDArray[np.float32]:
-    """The vectors of rows, float32 (n, dimension); `places` ascend, and their blocks exist."""
+    """The vectors of rows, float32 (n, dimension), zeros for those that are gone; `places` ascend."""
     size = dimension * _FLOAT.itemsize
     parts, rows = [], (places & ((1 << _ROW_BITS) - 1)).tolist()
     blocks = (places >> _ROW_BITS).tolist()
     at = 0
     while at < len(rows):
-        with db.blobopen("vector_blocks", "data", blocks[at], readonly=True) as blob:
-            block = blocks[at]
-            while at < len(rows) and blocks[at] == block:
-                blob.seek(rows[at] * size)
-                parts.append(blob.read(size))
-                at += 1
+        block = blocks[at]
+        end = bisect_right(blocks, block, at)
+        if db.execute("SELECT 1 FROM vector_blocks WHERE block_pk = ?", (block,)).fetchone():
+            with db.blobopen("vector_blocks", "data", block, readonly=True) as blob:
+                for row in rows[at:end]:
+                    blob.seek(row * size)
+                    parts.append(blob.read(size))
+        else:
+            parts.append(b"\0" * size * (end - at))
+        at = end
     return np.frombuffer(b"".join(parts), dtype=_FLOAT).reshape(-1, dimension)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from backread.errors import NotFoundError, StoreCorruptError
 from backread.store import entries as entry_rows
 from backread.store import verify as proof
-from backread.store.base import TURNS, Appended, PendingDoc, Postings, Progress
+from backread.store.ann import ANN_BYTES, AnnIndexes, BuiltIndex, corpus_keys
+from backread.store.base import TURNS, Appended, Cosines, PendingDoc, Postings, Progress
 from backread.store.connection import ConnectionPool
 from backread.store.erase import erase
 from backread.store.indexing import TermHasher, indexed_text, passage_header, passage_text
@@ -82,13 +83,17 @@ class SqliteStore:
     Args:
         path: the file; made with mode 0600 when missing.
         vector_cache_bytes: vectors kept in memory between searches, those used last; 0 reads them from the file.
+        ann_bytes: vectors of a corpus that isn't kept in memory from which a search uses the index of `build_ann`.
 
     Raises:
         SchemaTooNewError, StoreCorruptError, StoreError: the file can't be used, and why.
     """
 
-    def __init__(self, path: str | Path, *, vector_cache_bytes: int = 256 * 1024 * 1024) -> None:
+    def __init__(
+        self, path: str | Path, *, vector_cache_bytes: int = 256 * 1024 * 1024, ann_bytes: int = ANN_BYTES
+    ) -> None:
         self.path = Path(path)
+        self._ann = AnnIndexes(self.path, cached=vector_cache_bytes, least=ann_bytes)
         self._vectors = VectorCache(vector_cache_bytes)
         self._pool = ConnectionPool(self.path)
         self.replies = StoredTexts(self._pool)
@@ -139,7 +144,9 @@ class SqliteStore:
             user = user_row(db, user_id)
             receipt = DeleteReceipt(user_id, 0, 0, 0, 0, 0, 0)
             if user is not None:
+                corpora = corpus_keys(db, user[0])
                 receipt = erase(db, self._secret, (user[0], user_id), turn_ids, session_id)
+                self._ann.remove(corpora if receipt.turns or receipt.vectors else ())
         whole_user = user is not None and turn_ids is None and session_id is None  # its id and replies go, turns or not
         if scrub and (receipt.turns or whole_user):
             self._pool.scrub()
@@ -317,6 +324,54 @@ class SqliteStore:
                 known = self._vectors.put((pk, embedder), CachedVectors(reached, vectors))
         return known.vectors.docs, known.vectors.matrix
 
+    def cosines(
+        self,
+        user_id: str,
+        corpus: str,
+        fingerprint: str,
+        query: NDArray[np.float32],
+        *,
+        wanted: int | None = None,
+        also: Callable[[], NDArray[np.int64]] | None = None,
+    ) -> Cosines:
+        """See `TurnStore.cosines`; the rule is in `store.ann`."""
+        with self._pool.read() as db:
+            place = (find_corpus(db, user_id, corpus) or 0, embedder_pk(db, fingerprint) or 0)
+            found = self._ann.cosines(db, place, fingerprint, query, wanted, also)
+        if found is None:
+            docs, matrix = self.vectors(user_id, corpus, fingerprint)
+            found = Cosines(docs, matrix @ query if len(docs) else np.empty(0, np.float32), len(docs))
+        return found
+
+    def build_ann(
+        self,
+        user_id: str,
+        corpus: str,
+        fingerprint: str,
+        *,
+        min_bytes: int | None = None,
+        newer: float = 0.0,
+        on_progress: Callable[[int], None] | None = None,
+    ) -> BuiltIndex | None:
+        """Build the nearest-neighbour index of a large corpus; None when there is nothing to do.
+
+        Args:
+            user_id: whose corpus.
+            corpus: name of the corpus.
+            fingerprint: embedder of the vectors.
+            min_bytes: build from this size of its vectors on; None for the size from which a search uses it.
+            newer: share of the vectors an index that is there may lack, to be left as it is.
+            on_progress: called with the number of vectors added each time some were.
+
+        Raises:
+            MissingExtraError: the corpus is large and usearch is not installed.
+            StoreBusyError: turns kept being deleted while it was built.
+        """
+        with self._pool.read() as db:
+            place = (find_corpus(db, user_id, corpus) or 0, embedder_pk(db, fingerprint) or 0)
+        names = (corpus, fingerprint)
+        return self._ann.build(self._pool, place, names, min_bytes=min_bytes, newer=newer, on_progress=on_progress)
+
     def progress(self, user_id: str, corpus: str, fingerprint: str) -> Progress:
         """See `TurnStore.progress`."""
         with self._pool.read() as db:
@@ -393,6 +448,7 @@ class SqliteStore:
             if embedder is None:
                 raise NotFoundError(f"no vectors of embedder {fingerprint!r} are stored")
             activate(db, embedder, keep_previous=keep_previous)
+            self._ann.keep_known(db)
 
     def drop_previous_embedder(self) -> bool:
         """See `TurnStore.drop_previous_embedder`."""
@@ -400,6 +456,7 @@ class SqliteStore:
             found = embedder_in(db, PREVIOUS)
             if found is not None:
                 drop_embedder(db, found[0])
+                self._ann.keep_known(db)
         return found is not None
 
     def corpora(self, user_id: str | None = None) -> list[tuple[str, str]]:
@@ -501,7 +558,8 @@ class SqliteStore:
                 postings=count(f"SELECT count(*) FROM postings WHERE {corpora}"),
                 vectors=sum(int(np.count_nonzero(np.frombuffer(docs, dtype="<i8"))) for (docs,) in vectors),
                 pending=pending,
-                bytes=sum(file.stat().st_size for file in self.path.parent.glob(self.path.name + "*")),
+                bytes=sum(file.stat().st_size for file in self.path.parent.glob(self.path.name + "*") if file.is_file())
+                + self._ann.size,
                 embedder=active,
             )
 

@@ -255,6 +255,50 @@ class TurnStoreContract:
         with pytest.raises(NotFoundError):
             store.activate_embedder("old")
 
+    def two_embedders(self, store: TurnStore) -> int:
+        """One turn of ann with a vector of "old", which is active, and one of "new"; its doc."""
+        store.append("ann", [draft("a")])
+        (doc,) = store.layout("ann").docs.tolist()
+        for name, width in (("old", 4), ("new", 6)):
+            ones = np.ones((1, width), np.float32)
+            assert store.put_vectors("ann", TURNS, name, Progress(0, 0), np.array([doc]), ones, Progress(doc + 1, 0))
+        return int(doc)
+
+    def test_the_previous_embedder_is_kept_to_go_back_to(self, store: TurnStore) -> None:
+        doc = self.two_embedders(store)
+        store.activate_embedder("new", keep_previous=True)
+        for active, previous in (("new", "old"), ("old", "new"), ("new", "old")):
+            assert (store.active_embedder, store.previous_embedder) == (active, previous)
+            assert [store.vectors("ann", TURNS, name)[0].tolist() for name in ("old", "new")] == [[doc], [doc]]
+            assert store.verify().ok
+            store.activate_embedder(active, keep_previous=True)  # changes nothing
+            store.activate_embedder(previous, keep_previous=True)
+        assert store.drop_previous_embedder()
+        assert not store.drop_previous_embedder()
+        assert (store.active_embedder, store.previous_embedder) == ("old", None)
+        assert store.vectors("ann", TURNS, "new")[0].tolist() == []
+        assert store.verify().ok
+
+    def test_only_one_embedder_is_the_previous_one(self, store: TurnStore) -> None:
+        doc = self.two_embedders(store)
+        store.activate_embedder("new", keep_previous=True)
+        store.activate_embedder("third", dimension=3, keep_previous=True)  # nothing was embedded with it yet
+        assert (store.active_embedder, store.previous_embedder) == ("third", "new")
+        assert store.pending_count("ann", "third") == 1
+        assert store.vectors("ann", TURNS, "old")[0].tolist() == []
+        assert store.vectors("ann", TURNS, "new")[0].tolist() == [doc]
+        store.activate_embedder("third")
+        assert store.previous_embedder is None
+        assert store.verify().ok
+
+    def test_a_deleted_turn_goes_from_the_previous_vectors_too(self, store: TurnStore) -> None:
+        self.two_embedders(store)
+        store.activate_embedder("new", keep_previous=True)
+        (turn,) = store.turns_by_doc("ann", store.layout("ann").docs.tolist())
+        assert store.delete("ann", turn_ids=[turn.turn_id]).vectors == 2
+        assert [store.vectors("ann", TURNS, name)[0].tolist() for name in ("old", "new")] == [[], []]
+        assert store.verify().ok
+
     # --- entries
 
     def entry(self, name: str, *turn_ids: str | None, text: str = "likes tea") -> EntryDraft:

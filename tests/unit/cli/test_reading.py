@@ -154,5 +154,6 @@ def test_verify_names_faults_and_ends_with_6(run: Run, data: Data, filled: Path)
 def test_reindex(run: Run, data: Data) -> None:
     assert run("reindex", code=5).stderr.startswith("error: ")
     assert "the text index was derived again" in run("reindex", "--text").stdout
-    assert data("reindex", "--text") == {"embedded": 0, "pending": 0, "text": True, "embedder": None}
+    found = data("reindex", "--text")
+    assert found == {"embedded": 0, "pending": 0, "text": True, "embedder": None, "previous": None}
     assert data("search", "--user", "ann", "boiler")["items"]

@@ -13,6 +13,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -101,6 +102,19 @@ class TestNames:
             open_local(f"local:{name}", directory=tmp_path)
         assert caught.value.hint == f"backread models fetch {name}"
 
+    def test_unchecked_they_are_missed_by_the_first_call_and_found_when_they_came(self, tmp_path: Path) -> None:
+        chat = open_local(str(tmp_path / "late.gguf"), directory=tmp_path, check=False)
+        assert (chat.name, chat.window()) == ("local:late.gguf", 4096)
+        with pytest.raises(ModelNotAvailableError, match="No such file"):
+            ask(chat)
+        gguf(tmp_path / "late.gguf")
+        assert chat.weights_sha256 == hashlib.sha256(b"GGUF").hexdigest()
+        fetched = open_local("local:smollm2", directory=tmp_path, check=False)
+        with pytest.raises(ModelNotAvailableError, match="not in"):
+            ask(fetched)
+        with pytest.raises(NotFoundError):
+            open_local("local:gpt", directory=tmp_path, check=False)
+
     def test_damaged_weights_are_refused(self, tmp_path: Path) -> None:
         folder = tmp_path / "smollm2"
         folder.mkdir()
@@ -132,7 +146,7 @@ class TestNames:
             open_local(str(tmp_path / "x.gguf"), directory=tmp_path)
 
     @pytest.mark.parametrize("wrong", [{"threads": 0}, {"context": 0}])
-    def test_settings_below_one(self, weights: Path, tmp_path: Path, wrong: dict[str, int]) -> None:
+    def test_settings_below_one(self, weights: Path, tmp_path: Path, wrong: dict[str, Any]) -> None:
         with pytest.raises(InvalidInputError):
             open_local(str(weights), directory=tmp_path, **wrong)
         with pytest.raises(InvalidInputError):

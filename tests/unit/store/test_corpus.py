@@ -141,7 +141,7 @@ def test_an_empty_corpus_has_no_scores(store: SqliteStore, unit: Unit) -> None:
     assert corpus.size == 0
     assert corpus.text_scores({"kettl": 1.0}).tolist() == []
     assert corpus.top_text({"kettl": 1.0}, 5).tolist() == []
-    scores, missing = corpus.vector_scores("m", np.ones(4, np.float32))
+    scores, missing, _ = corpus.vector_scores("m", np.ones(4, np.float32))
     assert (scores.tolist(), missing) == ([], 0)
     assert corpus.find(["x"]) == []
     assert corpus.unit_ids([]) == []
@@ -214,18 +214,18 @@ def test_a_unit_scores_as_its_best_passage(store: SqliteStore) -> None:
     matrix = np.array([[1, 0], [0, 1], [0.6, 0.8], [-1, 0]], np.float32)
     assert store.put_vectors("ann", TURNS, "m", Progress(0, 0), owners, matrix, Progress(int(docs[3]), 0))
     query = np.array([0.8, 0.6], np.float32)
-    scores, missing = History(store, "ann").corpus().vector_scores("m", query)
+    scores, missing, _ = History(store, "ann").corpus().vector_scores("m", query)
     assert scores[:3] == pytest.approx([0.8, 0.96, -0.8])
     assert np.isnan(scores[3])
     assert missing == 1
-    scores, missing = History(store, "ann").corpus("session").vector_scores("m", query)
+    scores, missing, _ = History(store, "ann").corpus("session").vector_scores("m", query)
     assert scores == pytest.approx([0.96, -0.8])
     assert missing == 0
     one = History(store, "ann").corpus("turn", Scope(session_ids={"s2"}))
-    scores, missing = one.vector_scores("m", query)
+    scores, missing, _ = one.vector_scores("m", query)
     assert scores[0] == pytest.approx(-0.8)
     assert missing == 1
-    scores, missing = one.vector_scores("other", query)
+    scores, missing, _ = one.vector_scores("other", query)
     assert np.isnan(scores).all()
     assert missing == 2
 
