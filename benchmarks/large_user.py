@@ -17,7 +17,6 @@ import argparse
 import json
 import os
 import random
-import resource
 import shutil
 import statistics
 import subprocess
@@ -132,8 +131,8 @@ def rss_mb() -> dict[str, float]:
     """Memory of this process: of its own, and mapped from files, which processes share."""
     lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
     found = {line.split(":")[0]: int(line.split()[1]) / 1024 for line in lines if line.startswith("Rss")}
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return {"own_mb": found["RssAnon"], "mapped_mb": found["RssFile"], "peak_mb": peak}
+
+    return {"own_mb": found["RssAnon"], "mapped_mb": found["RssFile"]}
 
 
 def measure(way: str, folder: Path) -> dict[str, Any]:
@@ -238,7 +237,7 @@ def run(count: int, questions: int, folder: Path) -> dict[str, Any]:
     store.close()
     ways["index, newer rows"] = measured("index, newer rows", folder)
     truth = ways["scan"]["found"]
-    result["ways"] = {way: {**row, "recall": _overlap(truth, row.pop("found"))} for way, row in ways.items()}
+    result["ways"] = {way: {"recall": _overlap(truth, row.pop("found")), **row} for way, row in ways.items()}
     result["load"] = os.getloadavg()[0]
     return result
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -24,12 +23,9 @@ from backread.messages import draft_from_message, export_message
 from backread.models.base import ChatModel, Embedder, Reranker
 from backread.models.chats import open_roles
 from backread.models.context_window import with_smaller_prompts
-from backread.models.embedders import open_embedder
-from backread.models.fetch import models_dir
 from backread.models.pricing import load_prices
-from backread.models.rerankers import open_reranker
 from backread.models.roles import ChatRoles
-from backread.models.splade import open_sparse_encoder
+from backread.parts import configured_embedder, configured_reranker, configured_sparse, named_embedder
 from backread.rendering import shortened
 from backread.retrieval.base import Retriever
 from backread.retrieval.indexing import embed_pending
@@ -66,8 +62,6 @@ __all__ = ["Memory", "SearchMode"]
 
 SearchMode = Literal["hybrid", "interpolation", "rrf", "bm25", "dense", "sparse"]
 Time = datetime | str | int | float
-
-_log = logging.getLogger(__name__)
 
 
 class _NotGiven:
@@ -158,7 +152,7 @@ class Memory:
             settings = resolve(**given)
         else:
             settings = replace(settings, **{name: value for name, value in given.items() if value is not None})
-        opened, missing = (embedder, None) if isinstance(embedder, Embedder) else _open_embedder(settings)
+        opened, missing = (embedder, None) if isinstance(embedder, Embedder) else configured_embedder(settings)
         chat = ChatRoles.of(model) if isinstance(model, ChatModel) else open_roles(settings)
         store = SqliteStore(settings.path, vector_cache_bytes=settings.vector_cache_mb << 20)
         return cls(
@@ -167,8 +161,8 @@ class Memory:
             embedder=opened,
             chat=chat,
             counter=counter,
-            reranker=_open_reranker(settings, chat),
-            sparse=_open_sparse(settings),
+            reranker=configured_reranker(settings, chat),
+            sparse=configured_sparse(settings),
             missing=missing,
         )
 
@@ -482,7 +476,7 @@ class Memory:
             ModelNotAvailableError: there is no embedder, or its weights are missing.
             NotFoundError: no embedder is called `to`.
         """
-        embedder = self._embedder if to is None else _named_embedder(self.settings, to)
+        embedder = self._embedder if to is None else named_embedder(self.settings, to)
         if text:
             self._store.rebuild_text_index()
         if embedder is None:
@@ -649,45 +643,3 @@ def _check_part(given: object, kind: type, what: str) -> None:
             f"{what} is a name or an instance of {kind.__name__}, not {type(given).__name__}",
             hint=f"`backread.models.base.{kind.__name__}` says what it must have",
         )
-
-
-def _open_embedder(settings: Settings) -> tuple[Embedder | None, Degradation | None]:
-    if settings.embedder == "none":
-        return None, None
-    try:
-        return _named_embedder(settings, settings.embedder), None
-    except ModelNotAvailableError as error:
-        _log.info("no embedder: %s", error)
-        return None, Degradation("dense", f"{error}: search is by text only; {error.hint or 'fetch the weights'}")
-
-
-def _named_embedder(settings: Settings, name: str) -> Embedder:
-    return open_embedder(
-        name,
-        directory=models_dir(settings.models_dir),
-        threads=settings.threads or None,
-        base_url=settings.embedder_base_url,
-        api_key=settings.embedder_api_key,
-        timeout=settings.timeout,
-    )
-
-
-def _open_reranker(settings: Settings, roles: ChatRoles) -> Reranker | None:
-    if settings.reranker is None:
-        return None
-    return open_reranker(
-        settings.reranker,
-        directory=models_dir(settings.models_dir),
-        threads=settings.threads or None,
-        base_url=settings.reranker_base_url,
-        api_key=settings.reranker_api_key,
-        chat=roles.recall,
-        timeout=settings.timeout,
-    )
-
-
-def _open_sparse(settings: Settings) -> MemorySparseIndex | None:
-    if settings.sparse_encoder is None:
-        return None
-    encoder = open_sparse_encoder(settings.sparse_encoder, directory=models_dir(settings.models_dir))
-    return MemorySparseIndex(encoder, seconds=settings.catch_up_seconds)

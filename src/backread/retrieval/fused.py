@@ -58,7 +58,8 @@ class FusedRetriever:
         """Fused scores of all units; 0 for units no scorer matched."""
         wanted = max(top_k, self._depth)
         first = self._first.scores(corpus, question, wanted)
-        second = self._second.scores(corpus, question, wanted)
+        # Min and max are those of all units only when all are scored.
+        second = self._second.scores(corpus, question, corpus.size if self._method == "interpolation" else wanted)
         if self._method == "interpolation":
             fused = interpolation(first.scores, second.scores, self._alpha)
         else:

@@ -11,6 +11,9 @@
   names (`temporal`); `asks`: 1 for turns that are questions. Without any vector these cues count half: the rest of the
   score is then smaller by as much.
 
+Of a large history only units near the question have a cosine (`store.ann`); the sessions of the best by text are
+compared too, and the ten best are then, but for one in a hundred, those of comparing all (`benchmarks/large_user.py`).
+
 The scores have fixed scales, so nothing is normalised by query; Bruch, Gai & Ingber, "An Analysis of Fusion Functions
 for Hybrid Retrieval", TOIS 2023, find a linear combination little touched by that. How the constants were fitted, on
 which data, and what each term is worth is in `docs/retrieval.md`; they are the same for every question and history.

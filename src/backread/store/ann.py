@@ -30,10 +30,10 @@ from backread.store.ann_file import (
     Header,
     MappedIndex,
     build_graph,
-    need_usearch,
-    sync_folder,
     identity,
     installed,
+    need_usearch,
+    sync_folder,
     written,
 )
 from backread.store.base import Cosines
