@@ -4,9 +4,9 @@
     python benchmarks/speed.py --sizes 1000 --json
 
 The histories are made from the bundled one: turns spliced from two of its turns with a rare word added, sessions of
-twenty. Vectors are random unit vectors, so that no model is needed; what the model costs is measured by itself, with the
-default embedder when its weights are there. Limits: the product of the same matrix and a vector in numpy for search, one
-write and fsync of a page in the same folder for a commit, one forward pass for a query's vector. Times are
+twenty. Vectors are random unit vectors, so that no model is needed; what the model costs is measured by itself, with
+the default embedder when its weights are there. Limits: the product of the same matrix and a vector in numpy for a
+search, one write and fsync of a page in the same folder for a commit, one forward pass for a query's vector. Times are
 milliseconds, wall and CPU; ratios use CPU time, which a busy machine disturbs least.
 """
 
@@ -55,12 +55,15 @@ class RandomEmbedder:
     max_tokens = 254
 
     def count_tokens(self, text: str) -> int:
+        """Words."""
         return len(text.split())
 
     def embed(self, texts: Sequence[str], *, kind: Literal["document", "query"] = "document") -> NDArray[np.float32]:
+        """A random unit vector a text."""
         rng = np.random.default_rng(len("".join(texts)))
         vectors = rng.standard_normal((len(texts), DIMENSION)).astype(np.float32)
-        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+        return vectors
 
 
 def lines() -> list[str]:
@@ -163,7 +166,6 @@ def searching(path: Path, count: int, source: Sequence[str]) -> dict[str, Any]:
     matrix = np.array(store.vectors("ann", TURNS, embedder.fingerprint)[1])
     query = embedder.embed(["scan"])[0]
     out["scan"] = timed(lambda: matrix @ query, QUERIES)
-    del matrix
     questions = iter([source[7 * number % len(source)] for number in range(20 * QUERIES)])
     for name in ("bm25", "dense", "rrf", "hybrid"):
         retriever = create_retriever(name, embedder)
@@ -216,9 +218,8 @@ def show(result: dict[str, Any]) -> None:
     else:
         print(f"\nembedding: a query {model['query']['p50']:.1f} ms ({model['query']['cpu']:.1f} CPU)")
         for name in ("short", "long"):
-            print(
-                f"  {name:<8}{model[name]['texts_per_s']:>7.0f} texts/s  {model[name]['cpu_ms_per_text']:.1f} CPU ms a text"
-            )
+            row = model[name]
+            print(f"  {name:<8}{row['texts_per_s']:>7.0f} texts/s  {row['cpu_ms_per_text']:.1f} CPU ms a text")
     print(f"\npeak memory {result['peak_rss_mb']:.0f} MB, load {result['load']:.1f}")
 
 

@@ -98,6 +98,7 @@ class AsyncMemory:
     export = _streamed(Memory.export)
     index = _threaded(Memory.index)
     reindex = _threaded(Memory.reindex)
+    maintain = _threaded(Memory.maintain)
     rollback = _threaded(Memory.rollback)
     drop_previous = _threaded(Memory.drop_previous)
     pending = _threaded(Memory.pending)

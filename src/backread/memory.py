@@ -489,6 +489,35 @@ class Memory:
             self._embedder, self._replaced = embedder, self._embedder
         return left
 
+    def maintain(
+        self, *, user_id: str | None = None, newer: float = 0.05, on_progress: Callable[[int], None] | None = None
+    ) -> int:
+        """Build the nearest-neighbour index of each corpus so large that comparing all its vectors takes too long.
+
+        Small histories need none and cost nothing here. An index that lacks at most the share `newer` of the vectors is
+        left as it is: what it lacks is compared one by one. It is derived, and may be deleted at any time.
+
+        Args:
+            user_id: whose; None is everyone.
+            newer: 0 builds anew whenever a vector is missing, and replaces a damaged file.
+            on_progress: called with the number of vectors added each time some were.
+
+        Returns:
+            How many indexes were built.
+
+        Raises:
+            MissingExtraError: there is a corpus that large and the package is not installed.
+        """
+        fingerprint = self._store.active_embedder
+        if fingerprint is None:
+            return 0
+        wanted = self._store.corpora(None if user_id is None else _named(user_id, "user_id"))
+        built = [
+            self._store.build_ann(owner, corpus, fingerprint, newer=newer, on_progress=on_progress)
+            for owner, corpus in wanted
+        ]
+        return sum(index is not None for index in built)
+
     def rollback(self, *, on_progress: Callable[[int], None] | None = None) -> int:
         """Search by the vectors that were in use before the last change of embedder; returns turns pending for them.
 

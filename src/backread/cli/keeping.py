@@ -62,6 +62,9 @@ def reindex(
         bool, typer.Option("--drop-previous", help="Free the vectors kept for --rollback.")
     ] = False,
     text: Annotated[bool, typer.Option("--text", help="Derive the text index again as well.")] = False,
+    ann: Annotated[
+        bool, typer.Option("--ann", help="Build nearest-neighbour indexes for very large histories.")
+    ] = False,
     path: StorePath = None,
     as_json: AsJson = False,
 ) -> None:
@@ -75,12 +78,16 @@ def reindex(
       backread reindex --to qwen3-0.6b
       backread reindex --rollback
       backread reindex --drop-previous
+      backread reindex --ann
     """
-    if sum((rollback, text, to is not None or drop_previous)) > 1:
+    if sum((rollback, text, ann, to is not None or drop_previous)) > 1:
         raise InvalidInputError(
-            "--rollback and --text go alone; --to and --drop-previous may go together", hint="one after the other"
+            "--rollback, --text and --ann go alone; --to and --drop-previous may go together",
+            hint="one after the other",
         )
-    if rollback:
+    if ann:
+        _build_ann(path, as_json)
+    elif rollback:
         _roll_back(path, as_json)
     elif drop_previous and to is None:
         _drop_previous(path, as_json)
@@ -116,6 +123,15 @@ def _embed(to: str | None, text: bool, drop_previous: bool, path: Path | None, a
         note(f"the vectors from before stay in use until none is pending: {typed(command, path)} goes on from here")
     elif to is not None and to != (set_now := store_settings(path).embedder):
         note(f"set BACKREAD_EMBEDDER={shlex.quote(to)}: as long as it is {set_now}, search goes by words only")
+
+
+def _build_ann(path: Path | None, as_json: bool) -> None:
+    with open_memory(path) as memory, spinner("building nearest-neighbour indexes"):
+        built = memory.maintain(newer=0.0)
+    if as_json:
+        emit({"built": built})
+    else:
+        tell(f"{counted(built, 'nearest-neighbour file')} built" if built else "no history is large enough to need one")
 
 
 def _opened_with(to: str | None, path: Path | None) -> Memory:

@@ -36,14 +36,14 @@ from backread.store.ann_file import (
     sync_folder,
     written,
 )
-from backread.store.base import Cosines
+from backread.store.base import BuiltIndex, Cosines
 from backread.store.connection import ConnectionPool
 from backread.store.rows import dec
 from backread.store.scan import Place, row_places, scan, sum_at, vector_bytes, vectors_at
 from backread.store.vectors import newest_row
 from backread.types import Degradation
 
-__all__ = ["ANN_BYTES", "AnnIndexes", "BuiltIndex", "corpus_keys"]
+__all__ = ["ANN_BYTES", "AnnIndexes", "corpus_keys"]
 
 _log = logging.getLogger(__name__)
 
@@ -58,14 +58,6 @@ _NO_INDEX = "exact, but slow: so many vectors want an index, which `backread rei
 _NO_PACKAGE = f"exact, but slow: the vector index needs usearch, which is not installed: {INSTALL}"
 _DAMAGED = "exact, but slow: the vector index is damaged; `backread reindex --ann` makes it anew"
 _OLD = "exact, but slow: the vector index is old; `backread reindex --ann` makes it anew"
-
-
-@dataclass(frozen=True, slots=True)
-class BuiltIndex:
-    """An index that was built: `rows` vectors in a file of `bytes`."""
-
-    rows: int
-    bytes: int
 
 
 @dataclass(frozen=True)
@@ -308,7 +300,8 @@ def _candidates(
 ) -> Cosines:
     """Exact cosines of the rows an index names, of those of `also`, and of all that are newer than the index."""
     header = found.index.header
-    rows = found.at(found.index.nearest(query, wanted))
+    all_rows = wanted >= header.rows  # the graph may not reach every row
+    rows = np.arange(len(found.places)) if all_rows else found.at(found.index.nearest(query, wanted))
     if also is not None:
         rows = np.union1d(rows, found.of(also))
     values = vectors_at(db, found.places[rows], header.dimension) @ query

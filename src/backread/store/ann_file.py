@@ -163,7 +163,7 @@ class MappedIndex:
         # A list of `count` is searched: usearch widens it to what is asked for. Its scratch memory is the thread's
         # number in the call, which is 0 here in every thread of ours.
         with self._lock:
-            found = self._graph.search(query, min(count, self.header.rows), threads=1)
+            found = self._graph.search(query, count, threads=1)
         return np.sort(np.asarray(found.keys).astype(np.int64))
 
 

@@ -18,7 +18,17 @@ from backread.errors import InvalidInputError
 from backread.store.layout import Layout
 from backread.types import Degradation, DeleteReceipt, Entry, EntryDraft, Session, Stats, Turn, TurnDraft, VerifyReport
 
-__all__ = ["TURNS", "Appended", "Cosines", "PendingDoc", "Postings", "Progress", "TurnStore", "entry_corpus"]
+__all__ = [
+    "TURNS",
+    "Appended",
+    "BuiltIndex",
+    "Cosines",
+    "PendingDoc",
+    "Postings",
+    "Progress",
+    "TurnStore",
+    "entry_corpus",
+]
 
 TURNS = "turn"
 """Name of the corpus that holds a user's turns; entries live in corpora named by `entry_corpus`."""
@@ -63,6 +73,13 @@ class Cosines(NamedTuple):
     values: NDArray[np.float32]
     total: int
     notes: tuple[Degradation, ...] = ()
+
+
+class BuiltIndex(NamedTuple):
+    """A nearest-neighbour index that was built: `rows` vectors, and `bytes` of its file."""
+
+    rows: int
+    bytes: int
 
 
 class PendingDoc(NamedTuple):
@@ -139,6 +156,32 @@ class TurnStore(Protocol):
 
         Those given are exact; with `wanted` None they are of all passages. `also` gives docs whose passages must be
         among them; it is only called when others may be left out.
+        """
+        ...
+
+    def build_ann(
+        self,
+        user_id: str,
+        corpus: str,
+        fingerprint: str,
+        *,
+        min_bytes: int | None = None,
+        newer: float = 0.0,
+        on_progress: Callable[[int], None] | None = None,
+    ) -> BuiltIndex | None:
+        """Build the nearest-neighbour index of a large corpus; None when there is nothing to do.
+
+        Args:
+            user_id: whose corpus.
+            corpus: name of the corpus.
+            fingerprint: embedder of the vectors.
+            min_bytes: build from this size of its vectors on; None for the size from which a search uses it.
+            newer: share of the vectors an index that is there may lack, to be left as it is.
+            on_progress: called with the number of vectors added each time some were.
+
+        Raises:
+            MissingExtraError: the corpus is large and the package for it is not installed.
+            StoreBusyError: turns kept being deleted while it was built.
         """
         ...
 

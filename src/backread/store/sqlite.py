@@ -6,6 +6,7 @@ import sqlite3
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +15,8 @@ from numpy.typing import NDArray
 from backread.errors import NotFoundError, StoreCorruptError
 from backread.store import entries as entry_rows
 from backread.store import verify as proof
-from backread.store.ann import ANN_BYTES, AnnIndexes, BuiltIndex, corpus_keys
-from backread.store.base import TURNS, Appended, Cosines, PendingDoc, Postings, Progress
+from backread.store.ann import ANN_BYTES, AnnIndexes, corpus_keys
+from backread.store.base import TURNS, Appended, BuiltIndex, Cosines, PendingDoc, Postings, Progress
 from backread.store.connection import ConnectionPool
 from backread.store.erase import erase
 from backread.store.indexing import TermHasher, indexed_text, passage_header, passage_text
@@ -315,13 +316,16 @@ class SqliteStore:
             reached = _progress(db, user_id, corpus, fingerprint)
             layout = self._layout(db, user_id, corpus)
             known = self._vectors.get((pk, embedder))
-            if known is not None and not (layout.rows(known.vectors.docs) >= 0).all():
-                known = None  # some were deleted
+            if known is not None and known.layout is not layout:
+                if (layout.rows(known.vectors.docs) >= 0).all():
+                    known = self._vectors.put((pk, embedder), replace(known, layout=layout))
+                else:
+                    known = None  # some were deleted
             # Rows may have come without a step of progress: of units that were passed over before.
             end = newest_row(db, pk, embedder)
             if known is None or known.reached != reached or (known.vectors.block_pk, known.vectors.row) != end:
                 vectors = read_vectors(db, pk, embedder, known.vectors if known and reached > known.reached else None)
-                known = self._vectors.put((pk, embedder), CachedVectors(reached, vectors))
+                known = self._vectors.put((pk, embedder), CachedVectors(reached, vectors, layout))
         return known.vectors.docs, known.vectors.matrix
 
     def cosines(
@@ -353,20 +357,7 @@ class SqliteStore:
         newer: float = 0.0,
         on_progress: Callable[[int], None] | None = None,
     ) -> BuiltIndex | None:
-        """Build the nearest-neighbour index of a large corpus; None when there is nothing to do.
-
-        Args:
-            user_id: whose corpus.
-            corpus: name of the corpus.
-            fingerprint: embedder of the vectors.
-            min_bytes: build from this size of its vectors on; None for the size from which a search uses it.
-            newer: share of the vectors an index that is there may lack, to be left as it is.
-            on_progress: called with the number of vectors added each time some were.
-
-        Raises:
-            MissingExtraError: the corpus is large and usearch is not installed.
-            StoreBusyError: turns kept being deleted while it was built.
-        """
+        """See `TurnStore.build_ann`."""
         with self._pool.read() as db:
             place = (find_corpus(db, user_id, corpus) or 0, embedder_pk(db, fingerprint) or 0)
         names = (corpus, fingerprint)

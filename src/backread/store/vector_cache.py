@@ -7,6 +7,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 from backread.store.base import Progress
+from backread.store.layout import Layout
 from backread.store.vectors import StoredVectors
 
 __all__ = ["CachedVectors", "VectorCache"]
@@ -14,10 +15,11 @@ __all__ = ["CachedVectors", "VectorCache"]
 
 @dataclass(frozen=True)
 class CachedVectors:
-    """The vectors of a corpus and embedder as of `reached`."""
+    """The vectors of a corpus and embedder as of `reached`; all of them belong to units of `layout`."""
 
     reached: Progress
     vectors: StoredVectors
+    layout: Layout
 
     @property
     def size(self) -> int:

@@ -211,6 +211,22 @@ class TurnStoreContract:
         assert store.pending_count("ann", "m") == 0
         assert store.vectors("bo", TURNS, "m")[0].tolist() == []
 
+    def test_cosines_are_those_of_the_vectors(self, store: TurnStore) -> None:
+        store.append("ann", [draft("a"), draft("b")])
+        docs = np.sort(store.layout("ann").docs)
+        matrix = np.array([[1, 0], [0, 1], [0.6, 0.8]], np.float32)
+        done = Progress(int(docs[-1]) + 1, 0)
+        assert store.put_vectors("ann", TURNS, "m", Progress(0, 0), docs[[0, 0, 1]], matrix, done)
+        query = np.array([0.8, 0.6], np.float32)
+        for wanted in (None, 1):  # a small corpus is always compared in full
+            found = store.cosines("ann", TURNS, "m", query, wanted=wanted)
+            assert found.docs.tolist() == docs[[0, 0, 1]].tolist()
+            assert found.values == pytest.approx([0.8, 0.6, 0.96])
+            assert (found.total, found.notes) == (3, ())
+        for user, embedder in (("ann", "other"), ("bo", "m")):
+            assert store.cosines(user, TURNS, embedder, query).docs.tolist() == []
+        assert store.build_ann("ann", TURNS, "m") is None
+
     def test_pending_follows_progress(self, store: TurnStore) -> None:
         store.append("ann", [draft("a", speaker="Ann"), draft("b", caption="a cat"), draft("c")])
         docs = sorted(store.layout("ann").docs.tolist())

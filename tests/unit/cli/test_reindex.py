@@ -127,3 +127,9 @@ def test_turns_that_came_meanwhile_keep_the_change_open(
 
     monkeypatch.setattr(Memory, "reindex", interrupted)
     assert "stopped; `backread reindex --to 'two words' --path" in run("reindex", "--to", "two words", code=130).stderr
+
+
+def test_no_index_for_a_small_history(run: Run, filled: Path) -> None:
+    assert run("reindex", "--ann").stdout == "no history is large enough to need one\n"
+    assert json.loads(run("reindex", "--ann", "--json").stdout) == {"built": 0}
+    assert "go alone" in run("reindex", "--ann", "--text", code=2).stderr

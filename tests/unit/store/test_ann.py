@@ -22,6 +22,7 @@ from store_samples import draft, entry
 from backread.errors import MissingExtraError, StoreBusyError, StoreError
 from backread.retrieval.dense import cosines
 from backread.retrieval.hybrid import HybridRetriever
+from backread.retrieval.registry import create_retriever
 from backread.store import ann, ann_file
 from backread.store.base import TURNS, Cosines, Progress
 from backread.store.history import History, Scope
@@ -240,6 +241,16 @@ def test_the_hybrid_ranks_as_it_does_when_it_compares_all(made: Path) -> None:
             tops.append([[item.unit_id for item in ranking.items] for ranking in found])
             assert all(any("approximate" in note.reason for note in r.degraded) == (not cached) for r in found)
     assert np.mean([len({*a} & {*b}) / 10 for a, b in zip(*tops, strict=True)]) >= 0.95
+
+
+def test_normalised_scores_are_those_of_comparing_all(indexed: SqliteStore) -> None:
+    """The interpolation needs the lowest cosine of all."""
+    query = clustered(1, 33)[0]
+    found = create_retriever("interpolation", Given(query)).search(  # type: ignore[arg-type]
+        History(indexed, "ann").corpus(), "a lamp", 10
+    )
+    assert len(found.items) == 10
+    assert found.degraded == ()
 
 
 # --- deletion
@@ -468,6 +479,13 @@ def test_what_cannot_be_written_or_removed_is_said(store: SqliteStore) -> None:
     with pytest.raises(StoreError, match="nothing was deleted"):
         store.delete("ann", turn_ids=ids[:1])
     assert store.layout("ann").size == 100
+
+
+@pytest.mark.integration
+def test_a_model_can_be_loaded_after_an_index() -> None:
+    """With usearch 2.26 it crashes, which is why the extra leaves that version out."""
+    command = [sys.executable, "-c", "import usearch.index, onnxruntime"]
+    assert subprocess.run(command, capture_output=True, timeout=25, check=False).returncode == 0
 
 
 def test_threads_share_an_index(indexed: SqliteStore) -> None:
