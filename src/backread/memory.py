@@ -48,6 +48,7 @@ from backread.types import (
     DeleteReceipt,
     Hit,
     Hits,
+    Ranking,
     Recall,
     Rejection,
     Session,
@@ -319,22 +320,13 @@ class Memory:
             if undated := int((whole.said_us == UNKNOWN_TIME).sum()):
                 degraded += (Degradation("time", "turns of unknown time are left out", undated),)
         corpus = history.corpus("turn", scope)
-        hits: dict[tuple[str, str], Hit] = {}
         depth = 2 * top_k if self._reranker else max(50, 2 * top_k)
         while True:
             ranking = retriever.search(corpus, query, depth)
-            turns = _turns(history, [item.unit_id for item in ranking.items])
-            for item in ranking.items:
-                if (turn := turns.get(item.unit_id)) is None:
-                    continue
-                known = hits.get((turn.name, turn.text))
-                also = () if known is None else (*known.also, turn)
-                best = Hit(turn, item.score) if known is None else replace(known, also=also)
-                hits[turn.name, turn.text] = best
+            hits = _grouped(ranking, _turns(history, [item.unit_id for item in ranking.items]))
             if len(hits) >= top_k or len(ranking.items) < depth:
-                return Hits(tuple(hits.values())[:top_k], (*degraded, *ranking.degraded), pending)
-            hits.clear()  # the places were taken by repetitions: look deeper
-            depth *= 4
+                return Hits(hits[:top_k], (*degraded, *ranking.degraded), pending)
+            depth *= 4  # the places were taken by repetitions: look deeper
 
     def recall(
         self,
@@ -659,6 +651,18 @@ def _turns(history: History, turn_ids: Sequence[str]) -> dict[str, Turn]:
     except NotFoundError:
         half = len(turn_ids) // 2
         return {**_turns(history, turn_ids[:half]), **_turns(history, turn_ids[half:])} if half else {}
+
+
+def _grouped(ranking: Ranking, turns: Mapping[str, Turn]) -> tuple[Hit, ...]:
+    """The ranked turns, best first; what a speaker said again in the same words stands with its best place."""
+    hits: dict[tuple[str, str], Hit] = {}
+    for item in ranking.items:
+        if (turn := turns.get(item.unit_id)) is None:
+            continue
+        known = hits.get((turn.name, turn.text))
+        best = Hit(turn, item.score) if known is None else replace(known, also=(*known.also, turn))
+        hits[turn.name, turn.text] = best
+    return tuple(hits.values())
 
 
 def _check_part(given: object, kind: type, what: str) -> None:
