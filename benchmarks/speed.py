@@ -2,6 +2,7 @@
 
     python benchmarks/speed.py                      # 1,000, 10,000 and 100,000 turns
     python benchmarks/speed.py --sizes 1000 --json
+    python benchmarks/speed.py --sizes 1000 --crowd 999   # the same user again among 999 others
 
 The histories are made from the bundled one: turns spliced from two of its turns with a rare word added, sessions of
 twenty. Vectors are random unit vectors, so that no model is needed; what the model costs is measured by itself, with
@@ -139,18 +140,37 @@ def ingest(folder: Path, source: Sequence[str]) -> dict[str, Any]:
 
 def fill(path: Path, count: int, source: Sequence[str]) -> None:
     """A store of one user with vectors."""
-    store, rng, embedder = SqliteStore(path), random.Random(2), RandomEmbedder()
+    store, rng = SqliteStore(path), random.Random(2)
     for first in track(range(0, count, 2000), description=f"{count:,} turns", transient=True):
         store.append("ann", drafts(min(2000, count - first), source, rng, first))
-    docs = np.sort(store.layout("ann").docs)
-    vectors = np.random.default_rng(3).standard_normal((count, DIMENSION)).astype(np.float32)
+    add_vectors(store, "ann")
+    store.close()
+
+
+def add_vectors(store: SqliteStore, user_id: str) -> None:
+    """A random unit vector for every turn of a user."""
+    docs = np.sort(store.layout(user_id).docs)
+    vectors = np.random.default_rng(3).standard_normal((len(docs), DIMENSION)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     reached = Progress(0, 0)
-    for first in range(0, count, 4096):
+    for first in range(0, len(docs), 4096):
         part = docs[first : first + 4096]
         until = Progress(int(part[-1]) + 1, 0)
-        store.put_vectors("ann", TURNS, embedder.fingerprint, reached, part, vectors[first : first + 4096], until)
+        rows = vectors[first : first + 4096]
+        store.put_vectors(user_id, TURNS, RandomEmbedder.fingerprint, reached, part, rows, until)
         reached = until
+
+
+def crowd(path: Path, others: int, source: Sequence[str]) -> None:
+    """More users of 1,000 turns each, written in turns of twenty, as traffic of many users is."""
+    store, rng = SqliteStore(path), random.Random(4)
+    for group in track(range(0, others, 50), description=f"{others} users", transient=True):
+        names = [f"user{number}" for number in range(group, min(others, group + 50))]
+        for first in range(0, 1000, 20):
+            for name in names:
+                store.append(name, drafts(20, source, rng, first))
+        for name in names:
+            add_vectors(store, name)
     store.close()
 
 
@@ -204,9 +224,7 @@ def show(result: dict[str, Any]) -> None:
             f"  {row['commit_ms'] / writing['fsync_ms']:.1f} fsyncs a commit"
         )
     for size, row in result["search"].items():
-        print(
-            f"\n{int(size):,} turns: {row['bytes_per_turn']:,.0f} bytes a turn, cold open {row['cold_open_ms']:.0f} ms"
-        )
+        print(f"\n{size} turns: {row['bytes_per_turn']:,.0f} bytes a turn, cold open {row['cold_open_ms']:.0f} ms")
         print(f"  {'':<8}{'p50':>9}{'p99':>9}{'CPU':>9}{'x scan':>9}")
         for name in ("scan", "bm25", "dense", "rrf", "hybrid", "recall"):
             took = row[name]
@@ -226,6 +244,7 @@ def show(result: dict[str, Any]) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", nargs="+", type=int, default=[1000, 10_000, 100_000])
+    parser.add_argument("--crowd", type=int, default=0, help="users of 1,000 turns to add, then measure again")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     source = lines()
@@ -235,6 +254,10 @@ def main() -> int:
         for size in args.sizes:
             fill(folder / f"{size}.db", size, source)
             result["search"][str(size)] = searching(folder / f"{size}.db", size, source)
+            if args.crowd:
+                crowd(folder / f"{size}.db", args.crowd, source)
+                again = searching(folder / f"{size}.db", size + 1000 * args.crowd, source)
+                result["search"][f"{size} among {args.crowd} users"] = again
             (folder / f"{size}.db").unlink()
         result["embedding"] = embedding(source)
         result["peak_rss_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
