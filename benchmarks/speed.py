@@ -14,6 +14,7 @@ milliseconds, wall and CPU; ratios use CPU time, which a busy machine disturbs l
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -191,6 +192,9 @@ def searching(path: Path, count: int, source: Sequence[str]) -> dict[str, Any]:
         retriever = create_retriever(name, embedder)
         retriever.search(history.corpus("turn"), next(questions), 10)
         out[name] = timed(lambda: retriever.search(history.corpus("turn"), next(questions), 10), QUERIES)  # noqa: B023
+    with contextlib.closing(SqliteStore(path, vector_cache_bytes=0)) as cold:
+        retriever, unkept = create_retriever("dense", embedder), History(cold, "ann")
+        out["dense, file"] = timed(lambda: retriever.search(unkept.corpus("turn"), next(questions), 10), QUERIES)
     with Memory(store, Settings(path=path), embedder=embedder) as memory:
         memory.recall(next(questions), user_id="ann")
         out["recall"] = timed(lambda: memory.recall(next(questions), user_id="ann"), QUERIES)
@@ -213,6 +217,20 @@ def embedding(source: Sequence[str]) -> dict[str, Any] | None:
     return out
 
 
+def importing(folder: Path, count: int, source: Sequence[str]) -> dict[str, float] | None:
+    """Seconds of an import from end to end: storing with its text index, then embedding; None without the weights."""
+    rng = random.Random(5)
+    with Memory.open(folder / "import.db") as memory:
+        if memory.embedder is None:
+            return None
+        started = time.perf_counter()
+        for first in range(0, count, 500):
+            memory.add_turns(drafts(min(500, count - first), source, rng, first), user_id="ann")
+        stored = time.perf_counter()
+        memory.index()
+        return {"turns": count, "storing_s": stored - started, "embedding_s": time.perf_counter() - stored}
+
+
 def show(result: dict[str, Any]) -> None:
     """Tables a terminal can hold."""
     writing = result["ingest"]
@@ -225,11 +243,11 @@ def show(result: dict[str, Any]) -> None:
         )
     for size, row in result["search"].items():
         print(f"\n{size} turns: {row['bytes_per_turn']:,.0f} bytes a turn, cold open {row['cold_open_ms']:.0f} ms")
-        print(f"  {'':<8}{'p50':>9}{'p99':>9}{'CPU':>9}{'x scan':>9}")
-        for name in ("scan", "bm25", "dense", "rrf", "hybrid", "recall"):
+        print(f"  {'':<12}{'p50':>9}{'p99':>9}{'CPU':>9}{'x scan':>9}")
+        for name in ("scan", "bm25", "dense", "dense, file", "rrf", "hybrid", "recall"):
             took = row[name]
             share = took["cpu"] / row["scan"]["cpu"] if row["scan"]["cpu"] else float("nan")
-            print(f"  {name:<8}{took['p50']:>9.2f}{took['p99']:>9.2f}{took['cpu']:>9.2f}{share:>9.1f}")
+            print(f"  {name:<12}{took['p50']:>9.2f}{took['p99']:>9.2f}{took['cpu']:>9.2f}{share:>9.1f}")
     model = result["embedding"]
     if model is None:
         print("\nembedding: not measured, the weights are not there")
@@ -238,6 +256,9 @@ def show(result: dict[str, Any]) -> None:
         for name in ("short", "long"):
             row = model[name]
             print(f"  {name:<8}{row['texts_per_s']:>7.0f} texts/s  {row['cpu_ms_per_text']:.1f} CPU ms a text")
+    if (took := result["import"]) is not None:
+        parts = f"storing {took['storing_s']:.0f} s, embedding {took['embedding_s']:.0f} s"
+        print(f"\nimport of {took['turns']:,} turns: {parts}")
     print(f"\npeak memory {result['peak_rss_mb']:.0f} MB, load {result['load']:.1f}")
 
 
@@ -245,6 +266,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", nargs="+", type=int, default=[1000, 10_000, 100_000])
     parser.add_argument("--crowd", type=int, default=0, help="users of 1,000 turns to add, then measure again")
+    parser.add_argument(
+        "--import-turns", type=int, default=0, help="turns to import from end to end, embedding included"
+    )
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     source = lines()
@@ -260,6 +284,7 @@ def main() -> int:
                 result["search"][f"{size} among {args.crowd} users"] = again
             (folder / f"{size}.db").unlink()
         result["embedding"] = embedding(source)
+        result["import"] = importing(folder, args.import_turns, source) if args.import_turns else None
         result["peak_rss_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         result["load"] = os.getloadavg()[0]
     finally:

@@ -17,13 +17,30 @@ TESTS = Path(__file__).resolve().parents[1]
 SEARCH = "integration/test_cases_search.py"
 RECORD = "integration/test_cases_record.py"
 USERS = "integration/test_cases_users.py"
+FAULTS = "integration/test_cases_faults.py"
 IMPORTERS = "unit/importers/"
 
 CASES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
+        "CFG-01": (
+            "integration/test_chat_server.py::test_nothing_else_is_contacted",
+            "unit/models/test_embedders.py::test_endpoints_open_without_a_connection",
+            "unit/models/test_openai_chat.py::test_only_the_configured_key_and_address_are_used",
+            "unit/models/test_openai_chat.py::test_without_address_and_key_nothing_is_called",
+            "unit/models/test_openai_embeddings.py::test_without_a_key_none_is_sent_and_nothing_of_the_environment",
+            "unit/models/test_rerankers.py::test_endpoints_open_without_a_connection",
+            "unit/models/test_rerankers.py::test_a_key_of_another_part_is_not_taken",
+            "unit/models/test_roles.py::test_a_missing_endpoint_is_reported_by_the_first_call",
+            "unit/test_memory_record.py::test_a_chat_model_without_an_endpoint_stops_only_what_needs_it",
+        ),
         "CON-01": (
             f"{USERS}::test_many_threads_write_and_search",
             f"{USERS}::test_two_processes_and_one_is_killed",
+        ),
+        "CON-03": (
+            f"{FAULTS}::test_what_was_added_before_a_stop_is_there_and_its_work_goes_on",
+            f"{FAULTS}::test_a_damaged_file_is_said_to_be_damaged_and_left_alone",
+            f"{FAULTS}::test_a_thousand_quick_turns_are_all_there",
         ),
         "DAT-03": (
             f"{IMPORTERS}test_importers.py::test_dates_that_are_odd_are_noted",
@@ -38,6 +55,11 @@ CASES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             f"{USERS}::test_deleting_a_user_leaves_the_others",
             f"{USERS}::test_an_empty_scope_is_not_everybody",
             f"{USERS}::test_an_unknown_user_has_nothing_to_delete",
+        ),
+        "EMB-01": (
+            "unit/models/test_openai_embeddings.py::test_every_text_is_its_own_neighbour",
+            "unit/models/test_openai_embeddings.py::test_one_bad_text_costs_only_itself",
+            "unit/models/test_openai_embeddings.py::test_too_few_vectors_are_never_shifted",
         ),
         "EMB-03": (
             f"{RECORD}::test_another_embedder_is_noticed_and_reindexing_settles_it",
@@ -69,6 +91,68 @@ CASES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             f"{USERS}::test_a_filter_matches_exactly_its_value",
             f"{USERS}::test_a_crafted_value_deletes_nothing_else",
             f"{USERS}::test_unknown_keys_of_a_message_are_refused",
+        ),
+        "LLM-01": (
+            "unit/models/test_openai_chat.py::test_leading_reasoning_is_no_part_of_the_text",
+            "unit/models/test_openai_stream.py::test_leading_reasoning_is_never_shown",
+            "unit/models/test_structured.py::test_what_is_accepted",
+            "unit/models/test_structured.py::test_what_is_asked_again_once_and_then_reported",
+            "unit/models/test_thinking.py::test_what_leads_is_reasoning",
+        ),
+        "LLM-02": (
+            "unit/models/test_json_reply.py::test_the_likeliest_value",
+            "unit/models/test_structured.py::test_what_is_accepted",
+            "unit/models/test_structured.py::test_what_is_asked_again_once_and_then_reported",
+        ),
+        "LLM-04": (
+            "unit/models/test_openai_chat.py::test_text_in_other_fields_is_never_the_answer",
+            "unit/models/test_openai_chat.py::test_content_wins_over_reasoning",
+            "unit/models/test_openai_stream.py::test_reasoning_and_tool_calls_are_no_answer",
+            "unit/models/test_structured.py::test_what_is_asked_again_once_and_then_reported",
+            "unit/models/test_structured.py::test_the_final_object_wins_over_the_draft_in_the_reasoning",
+        ),
+        "LLM-05": (
+            "integration/test_chat_server.py::test_a_stream_comes_in_pieces_and_may_break",
+            "unit/models/test_openai_chat.py::test_optional_accounting_may_be_missing",
+            "unit/models/test_openai_stream.py::test_housekeeping_chunks_are_skipped",
+            "unit/models/test_openai_stream.py::test_a_stream_without_an_end_is_cut",
+            "unit/models/test_usage.py::test_a_total_names_its_holes",
+        ),
+        "LLM-06": (
+            "unit/models/test_openai_refusals.py::test_a_refused_format_steps_down_once_for_all_calls",
+            "unit/models/test_openai_refusals.py::test_another_reason_drops_nothing",
+            "unit/models/test_structured.py::test_what_is_asked_again_once_and_then_reported",
+            "unit/models/test_structured.py::test_a_server_without_formats_gets_the_instructions",
+        ),
+        "LLM-07": (
+            f"{FAULTS}::test_models_that_are_down_cost_no_turn",
+            "integration/test_chat_server.py::test_transient_failures_pass",
+            "integration/test_chat_server.py::test_no_answer_in_time",
+            "unit/models/test_openai_chat.py::test_an_error_inside_a_200_is_raised_with_the_servers_words",
+            "unit/models/test_wrappers.py::test_the_last_error_is_raised_with_the_count",
+            "unit/models/test_wrappers.py::test_what_can_not_pass_is_not_tried_again",
+            "unit/models/test_wrappers.py::test_retry_after_is_honoured",
+            "unit/models/test_wrappers.py::test_failures_that_last_for_ever_end_in_an_error",
+        ),
+        "LLM-08": (
+            "unit/models/test_cassettes.py::test_a_prompt_larger_than_the_window",
+            "unit/models/test_context_window.py::test_a_count_that_is_too_small",
+            "unit/models/test_context_window.py::test_smaller_prompts_are_tried_twice",
+            "unit/models/test_openai_window.py::test_a_prompt_that_was_cut_in_silence_is_an_error",
+            "unit/models/test_openai_window.py::test_without_a_count_the_server_is_asked_for_its_window_once",
+            "unit/models/test_openai_window.py::test_a_configured_window_is_enforced_before_sending",
+            "unit/models/test_openai_window.py::test_a_prompt_that_is_refused_for_its_length",
+            "unit/models/test_structured.py::test_an_empty_list_of_a_cut_prompt_is_no_result",
+            "unit/test_memory_record.py::test_a_small_window_gets_the_best_half_of_the_evidence",
+        ),
+        "LLM-09": ("unit/models/test_structured.py::test_ids_that_were_not_offered_are_dropped_and_counted",),
+        "RET-02": (
+            "unit/retrieval/test_rerank.py::test_what_was_just_below_the_cut_comes_in",
+            "unit/retrieval/test_rerank.py::test_a_failing_reranker_leaves_the_first_stage",
+        ),
+        "RET-03": (
+            "unit/models/test_llm_rerank.py::test_what_is_read",
+            "unit/retrieval/test_rerank.py::test_replies_of_a_chat_model",
         ),
         "RET-04": (f"{SEARCH}::test_the_match_is_found_in_every_mode", f"{SEARCH}::test_ties_have_one_order"),
         "RET-05": (f"{SEARCH}::test_the_block_fits_the_budget",),
@@ -111,7 +195,7 @@ def test_every_test_that_is_named_exists(case: str) -> None:
         assert name in functions(TESTS / file)
 
 
-@pytest.mark.parametrize("file", [SEARCH, RECORD, USERS])
+@pytest.mark.parametrize("file", [SEARCH, RECORD, USERS, FAULTS])
 def test_the_comments_above_the_tests_say_the_same(file: str) -> None:
     lines = (TESTS / file).read_text(encoding="utf-8").splitlines()
     told = set()
