@@ -625,7 +625,8 @@ class Memory:
         return ModelMismatchError(
             f"the stored vectors are of {stored!r}, the open embedder is {self._embedder.fingerprint!r}:"
             " they can't be compared, search is by text only; run `backread reindex`",
-            hint="run `backread reindex` to embed the record with the open embedder",
+            hint="run `backread reindex` to embed the record with the open embedder, or name the stored one in"
+            " BACKREAD_EMBEDDER",
         )
 
     def _time(self, value: Time | None) -> datetime | None:
