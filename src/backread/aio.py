@@ -91,6 +91,8 @@ class AsyncMemory:
     search = _threaded(Memory.search)
     recall = _threaded(Memory.recall)
     ask = _threaded(Memory.ask)
+    build = _threaded(Memory.build)
+    entries = _threaded(Memory.entries)
     turns = _streamed(Memory.turns)
     sessions = _threaded(Memory.sessions)
     users = _threaded(Memory.users)

@@ -12,30 +12,22 @@ from types import TracebackType
 from typing import Any, Final, Literal, Self
 
 from backread.answering import answer, quote_answer
-from backread.errors import (
-    InvalidInputError,
-    ModelError,
-    ModelMismatchError,
-    ModelNotAvailableError,
-    NotFoundError,
-)
+from backread.errors import InvalidInputError, NotFoundError
+from backread.finding import grouped_hits, turns_still_there
 from backread.messages import draft_from_message, export_message
 from backread.models.base import ChatModel, Embedder, Reranker
 from backread.models.chats import open_roles
 from backread.models.context_window import with_smaller_prompts
 from backread.models.pricing import load_prices
 from backread.models.roles import ChatRoles
-from backread.parts import configured_embedder, configured_reranker, configured_sparse, named_embedder
+from backread.parts import configured_embedder, configured_reranker, configured_sparse
 from backread.rendering import shortened
 from backread.retrieval.base import Retriever
-from backread.retrieval.indexing import embed_pending
 from backread.retrieval.registry import create_retriever
 from backread.retrieval.sparse import MemorySparseIndex
-from backread.retrieval.switching import roll_back, switch_to
 from backread.settings import Settings, resolve
 from backread.store.base import TurnStore
 from backread.store.history import History, Scope
-from backread.store.layout import UNKNOWN_TIME
 from backread.store.sqlite import SqliteStore
 from backread.strategies.base import Context, Parts, Strategy
 from backread.strategies.registry import create
@@ -44,20 +36,22 @@ from backread.text.tokens import TokenCounter, default_counter
 from backread.types import (
     AddReceipt,
     Answer,
+    BuildReport,
     Degradation,
     DeleteReceipt,
-    Hit,
+    Entry,
     Hits,
-    Ranking,
     Recall,
     Rejection,
     Session,
     Stats,
+    Step,
     Turn,
     TurnDraft,
     Usage,
     VerifyReport,
 )
+from backread.vectors import Vectors
 
 __all__ = ["Memory", "SearchMode"]
 
@@ -105,16 +99,13 @@ class Memory:
     ) -> None:
         self._store = store
         self.settings = settings
-        self._embedder = embedder
-        self._replaced: Embedder | None = None  # the one before `reindex(to=…)`
+        self._vectors = Vectors(store, settings, embedder, missing)
         self._roles = chat if isinstance(chat, ChatRoles) else ChatRoles.of(chat)
         self._prices = load_prices(settings.prices) if settings.prices else {}
         self._counter = counter or default_counter()
         self._reranker = reranker
         self._sparse = sparse
-        self._missing = missing
         self._zone = settings.zone_info
-        self._catching_up = threading.Lock()
 
     @classmethod
     def open(
@@ -315,18 +306,8 @@ class Memory:
             before=self._time(before),
         )
         retriever, degraded, pending = self._ready(history.user_id, mode)
-        if scope.after or scope.before or history.as_of:
-            whole = self.history(user_id).corpus("turn", replace(scope, after=None, before=None))
-            if undated := int((whole.said_us == UNKNOWN_TIME).sum()):
-                degraded += (Degradation("time", "turns of unknown time are left out", undated),)
-        corpus = history.corpus("turn", scope)
-        depth = 2 * top_k if self._reranker else max(50, 2 * top_k)
-        while True:
-            ranking = retriever.search(corpus, query, depth)
-            hits = _grouped(ranking, _turns(history, [item.unit_id for item in ranking.items]))
-            if len(hits) >= top_k or len(ranking.items) < depth:
-                return Hits(hits[:top_k], (*degraded, *ranking.degraded), pending)
-            depth *= 4  # the places were taken by repetitions: look deeper
+        found = grouped_hits(history, scope, retriever, query, top_k, deep=self._reranker is None)
+        return Hits(found.items, (*degraded, *found.degraded), pending)
 
     def recall(
         self,
@@ -335,10 +316,22 @@ class Memory:
         user_id: str,
         budget: int | Literal["default"] | None = "default",
         strategy: str | Strategy | None = None,
+        retriever: SearchMode | Retriever | None = None,
         asked_at: Time | None = None,
         as_of: Time | None = None,
+        on_step: Callable[[Step], None] | None = None,
     ) -> Recall:
         """Evidence for a question, made by a strategy, within `budget` tokens (None: no limit).
+
+        Args:
+            question: what is asked.
+            user_id: whose history.
+            budget: tokens of rendered evidence at most; "default" is the settings'.
+            strategy: a name, or an instance; the settings' when None.
+            retriever: what the strategy searches with, in place of its own; a mode, or an instance.
+            asked_at: when it is now, for the answer; filters nothing.
+            as_of: the record as it stood then.
+            on_step: told of every step while it happens, from the calling thread.
 
         Raises:
             InvalidInputError: a blank question, an empty user id, a budget below 0, or a time that can't be read.
@@ -350,13 +343,10 @@ class Memory:
         if limit is not None and limit < 0:
             raise InvalidInputError(f"a budget is a number of tokens from 0 on, not {limit}")
         history = self.history(user_id, as_of=as_of)
-        retriever, degraded, _ = self._ready(history.user_id, "hybrid")
-        chosen = self.settings.strategy if strategy is None else strategy
-        ctx = Context(counter=self._counter)
-        chat = self._roles.watched(ctx.meter, prices=self._prices).recall
-        made = create(chosen, Parts(retriever, chat)) if isinstance(chosen, str) else chosen
+        ctx = Context(counter=self._counter, on_step=on_step, concurrency=self.settings.concurrency)
+        made, degraded = self._strategy(history.user_id, strategy, retriever, ctx)
         recall = made.recall(history, question, limit, ctx, asked_at=self._time(asked_at))
-        return replace(recall, degraded=(*degraded, *recall.degraded))
+        return replace(recall, degraded=(*degraded, *recall.degraded), usage=tuple(ctx.meter) or recall.usage)
 
     def ask(
         self,
@@ -365,28 +355,84 @@ class Memory:
         user_id: str,
         budget: int | Literal["default"] | None = "default",
         strategy: str | Strategy | None = None,
+        retriever: SearchMode | Retriever | None = None,
         asked_at: Time | None = None,
         as_of: Time | None = None,
+        on_step: Callable[[Step], None] | None = None,
     ) -> Answer:
         """An answer with checked citations: by the chat model when one is configured, else by quoting the record.
 
-        When the model's context window can't hold the evidence, it is asked again with the best half of it, and that
-        is noted in the answer's `degraded`.
+        Arguments are those of `recall`. When the model's context window can't hold the evidence, it is asked again with
+        the best half of it, and that is noted in the answer's `degraded`.
 
         Raises:
             ModelError: the configured model could not answer; the answer is never quietly made another way.
         """
         recall = self.recall(
-            question, user_id=user_id, budget=budget, strategy=strategy, asked_at=asked_at, as_of=as_of
+            question,
+            user_id=user_id,
+            budget=budget,
+            strategy=strategy,
+            retriever=retriever,
+            asked_at=asked_at,
+            as_of=as_of,
+            on_step=on_step,
         )
         named = dict.fromkeys(source.turn_id for line in recall.evidence for source in line.sources)
-        turns = _turns(self.history(user_id), list(named))
+        turns = turns_still_there(self.history(user_id), list(named))
         meter: list[Usage] = []
         chat = self._roles.watched(meter, prices=self._prices).answer
         if chat is None or not recall.evidence:  # from nothing a model could only make something up
-            return quote_answer(recall, turns, self._usable_embedder())
+            return quote_answer(recall, turns, self._vectors.usable)
         made = with_smaller_prompts(lambda share: answer(shortened(recall, share, self._counter), turns, chat))
         return replace(made, usage=(*recall.usage, *meter))
+
+    # --- building
+
+    def build(
+        self,
+        *,
+        user_id: str,
+        strategy: str | Strategy | None = None,
+        flush: bool = False,
+        maintain: bool = False,
+        on_step: Callable[[Step], None] | None = None,
+        cancel: threading.Event | None = None,
+    ) -> BuildReport:
+        """A strategy's write-time work on what is new since its last build; takes up an interrupted one where it was.
+
+        Adding never waits for it, and it never waits for adding. Nothing to do for designs that work when the question
+        comes.
+
+        Args:
+            user_id: whose history.
+            strategy: a name, or an instance; the settings' when None.
+            flush: also the work that is still open, such as the latest session.
+            maintain: the design's offline passes after it.
+            on_step: told of every finished piece of work, from the calling thread.
+            cancel: set to stop after the piece at hand; what is done is kept.
+
+        Raises:
+            NotFoundError: no strategy of that name.
+        """
+        history = self.history(user_id)
+        ctx = Context(counter=self._counter, on_step=on_step, cancel=cancel, concurrency=self.settings.concurrency)
+        made, degraded = self._strategy(history.user_id, strategy, None, ctx)
+        reports = [made.build(history, ctx, flush=flush)]
+        if maintain:
+            reports.append(made.maintain(history, ctx))
+        return BuildReport(
+            made.name,
+            put=sum(report.put for report in reports),
+            dropped=sum(report.dropped for report in reports),
+            failed=tuple(failure for report in reports for failure in report.failed),
+            usage=tuple(ctx.meter),
+            degraded=(*degraded, *(item for report in reports for item in report.degraded)),
+        )
+
+    def entries(self, *, user_id: str, strategy: str, kind: str | None = None) -> list[Entry]:
+        """What a strategy built for a user, by kind, time and arrival; nothing when it built nothing."""
+        return self.history(user_id).entries(strategy, kind)
 
     # --- reading
 
@@ -435,14 +481,8 @@ class Memory:
             ModelNotAvailableError: there is no embedder.
             ModelMismatchError: the stored vectors are of another embedder.
         """
-        embedder = self._embedder
-        if embedder is None:
-            missing = self._missing
-            raise ModelNotAvailableError(missing.reason if missing else "search is by text only: no embedder is set")
-        if mismatch := self._mismatch():
-            raise mismatch
         users = self.users() if user_id is None else [_named(user_id, "user_id")]
-        return sum(embed_pending(self._store, user, embedder, on_progress=on_progress) for user in users)
+        return self._vectors.index(users, on_progress=on_progress)
 
     def reindex(
         self,
@@ -468,18 +508,11 @@ class Memory:
             ModelNotAvailableError: there is no embedder, or its weights are missing.
             NotFoundError: no embedder is called `to`.
         """
-        embedder = self._embedder if to is None else named_embedder(self.settings, to)
         if text:
             self._store.rebuild_text_index()
-        if embedder is None:
-            if text:
+            if to is None and self._vectors.embedder is None:
                 return 0
-            missing = self._missing
-            raise ModelNotAvailableError(missing.reason if missing else "search is by text only: no embedder is set")
-        left = switch_to(self._store, embedder, keep_previous=keep_previous, on_progress=on_progress)
-        if not left and embedder is not self._embedder:
-            self._embedder, self._replaced = embedder, self._embedder
-        return left
+        return self._vectors.reindex(to, keep_previous=keep_previous, on_progress=on_progress)
 
     def maintain(
         self, *, user_id: str | None = None, newer: float = 0.05, on_progress: Callable[[int], None] | None = None
@@ -500,15 +533,8 @@ class Memory:
         Raises:
             MissingExtraError: there is a corpus that large and the package is not installed.
         """
-        fingerprint = self._store.active_embedder
-        if fingerprint is None:
-            return 0
-        wanted = self._store.corpora(None if user_id is None else _named(user_id, "user_id"))
-        built = [
-            self._store.build_ann(owner, corpus, fingerprint, newer=newer, on_progress=on_progress)
-            for owner, corpus in wanted
-        ]
-        return sum(index is not None for index in built)
+        named = None if user_id is None else _named(user_id, "user_id")
+        return self._vectors.build_ann(named, newer=newer, on_progress=on_progress)
 
     def rollback(self, *, on_progress: Callable[[int], None] | None = None) -> int:
         """Search by the vectors that were in use before the last change of embedder; returns turns pending for them.
@@ -519,10 +545,7 @@ class Memory:
         Raises:
             NotFoundError: no vectors of an embedder before this one are kept.
         """
-        embedder, left = roll_back(self._store, (self._embedder, self._replaced), on_progress=on_progress)
-        if embedder is not None and embedder is not self._embedder:
-            self._embedder, self._replaced = embedder, self._embedder
-        return left
+        return self._vectors.roll_back(on_progress=on_progress)
 
     def drop_previous(self) -> bool:
         """Free the vectors kept for `rollback`; False when there are none. The file is written anew to be smaller."""
@@ -538,7 +561,7 @@ class Memory:
 
     def pending(self, *, user_id: str | None = None) -> int:
         """Turns without a vector of the open embedder, of one user or of everyone; 0 when there is no embedder."""
-        return 0 if self._embedder is None else self._store.pending_count(user_id, self._embedder.fingerprint)
+        return self._vectors.pending(user_id)
 
     def verify(self, *, user_id: str | None = None) -> VerifyReport:
         """Derive everything again from the record and name every fault."""
@@ -571,7 +594,7 @@ class Memory:
     @property
     def embedder(self) -> Embedder | None:
         """The embedder, None when search is by text only."""
-        return self._embedder
+        return self._vectors.embedder
 
     def retriever(self, mode: SearchMode = "hybrid") -> Retriever:
         """The retriever of a mode with the parts that are there; for strategies made by hand.
@@ -580,54 +603,44 @@ class Memory:
             InvalidInputError: no such mode.
             ModelNotAvailableError, ModelMismatchError: a mode that needs vectors, without a usable embedder.
         """
-        embedder = self._usable_embedder()
-        if embedder is None and (mismatch := self._mismatch()) and mode not in ("bm25", "hybrid"):
+        embedder = self._vectors.usable
+        if embedder is None and (mismatch := self._vectors.mismatch) and mode not in ("bm25", "hybrid"):
             raise mismatch
         return create_retriever(
             mode, embedder, sparse=self._sparse, reranker=self._reranker, depth=self.settings.rerank_depth
         )
 
+    def _strategy(
+        self,
+        user_id: str,
+        chosen: str | Strategy | None,
+        retriever: SearchMode | Retriever | None,
+        ctx: Context,
+    ) -> tuple[Strategy, tuple[Degradation, ...]]:
+        """The strategy for one call, its models metered in `ctx`, and what it has to do without."""
+        mode: SearchMode = "hybrid" if retriever is None or isinstance(retriever, Retriever) else retriever
+        own, degraded, _ = self._ready(user_id, mode)
+        if isinstance(chosen, Strategy):
+            return chosen, degraded
+        chats = self._roles.watched(ctx.meter, prices=self._prices, deadline=ctx.deadline, cancel=ctx.cancel)
+        parts = Parts(
+            retriever if isinstance(retriever, Retriever) else own,
+            chats.recall,
+            build_chat=chats.build,
+            embedder=self._vectors.usable,
+            reranker=self._reranker,
+            fixed_retriever=retriever is not None,
+        )
+        return create(self.settings.strategy if chosen is None else chosen, parts), degraded
+
     def _ready(self, user_id: str, mode: SearchMode) -> tuple[Retriever, tuple[Degradation, ...], int]:
         """A retriever, what it has to do without, and pending turns; vectors are caught up as far as time allows."""
         retriever = self.retriever(mode)
-        degraded, pending = self._caught_up(user_id, mode)
+        degraded, pending = self._vectors.catch_up(user_id, by_words=mode == "bm25")
         if stale := self._store.stale_analyzer:
             reason = f"the index was made by {stale!r}, so words may be missed: run `backread reindex --text`"
             degraded = (*degraded, Degradation("text", reason))
         return retriever, degraded, pending
-
-    def _caught_up(self, user_id: str, mode: SearchMode) -> tuple[tuple[Degradation, ...], int]:
-        if mode == "bm25":
-            try:
-                return (), self.pending(user_id=user_id)
-            except ModelError as error:  # a hosted embedder that is down says nothing, and words need no vectors
-                return (Degradation("dense", f"what is pending is unknown: {error}"),), 0
-        embedder = self._usable_embedder()
-        if embedder is None:
-            mismatch = self._mismatch()
-            reason = Degradation("dense", str(mismatch)) if mismatch else self._missing
-            return (reason,) if reason else (), self.pending(user_id=user_id)
-        # One thread embeds; the others search what is there instead of embedding the same turns again.
-        if not self._catching_up.acquire(blocking=False):
-            return (), self.pending(user_id=user_id)
-        try:
-            return (), embed_pending(self._store, user_id, embedder, seconds=self.settings.catch_up_seconds)
-        finally:
-            self._catching_up.release()
-
-    def _usable_embedder(self) -> Embedder | None:
-        return None if self._embedder is None or self._mismatch() else self._embedder
-
-    def _mismatch(self) -> ModelMismatchError | None:
-        stored = self._store.active_embedder
-        if self._embedder is None or stored in (None, self._embedder.fingerprint):
-            return None
-        return ModelMismatchError(
-            f"the stored vectors are of {stored!r}, the open embedder is {self._embedder.fingerprint!r}:"
-            " they can't be compared, search is by text only; run `backread reindex`",
-            hint="run `backread reindex` to embed the record with the open embedder, or name the stored one in"
-            " BACKREAD_EMBEDDER",
-        )
 
     def _time(self, value: Time | None) -> datetime | None:
         said = parse_time(value, zone=self._zone)
@@ -643,27 +656,6 @@ def _named(value: object, what: str) -> str:
     if not isinstance(value, str) or not value.strip():
         raise InvalidInputError(f"{what} must be a non-empty text, not {value!r}")
     return value
-
-
-def _turns(history: History, turn_ids: Sequence[str]) -> dict[str, Turn]:
-    """Turns by id; those that were deleted since their ids were found are left out."""
-    try:
-        return dict(zip(turn_ids, history.turns_by_id(turn_ids), strict=True))
-    except NotFoundError:
-        half = len(turn_ids) // 2
-        return {**_turns(history, turn_ids[:half]), **_turns(history, turn_ids[half:])} if half else {}
-
-
-def _grouped(ranking: Ranking, turns: Mapping[str, Turn]) -> tuple[Hit, ...]:
-    """The ranked turns, best first; what a speaker said again in the same words stands with its best place."""
-    hits: dict[tuple[str, str], Hit] = {}
-    for item in ranking.items:
-        if (turn := turns.get(item.unit_id)) is None:
-            continue
-        known = hits.get((turn.name, turn.text))
-        best = Hit(turn, item.score) if known is None else replace(known, also=(*known.also, turn))
-        hits[turn.name, turn.text] = best
-    return tuple(hits.values())
 
 
 def _check_part(given: object, kind: type, what: str) -> None:

@@ -45,6 +45,7 @@ class Settings:
         prices: TOML file with prices of models; without one costs are unknown.
         strategy: how memory is made when a question comes.
         budget: tokens of evidence shown to the answerer, fence and numbers included.
+        concurrency: calls of a chat model at the same time, at most.
         zone: time zone of times that come without one.
         threads: threads of local models; 0 chooses by the machine.
         catch_up_seconds: how long a search may spend on vectors that are still pending.
@@ -73,6 +74,7 @@ class Settings:
     prices: Path | None = None
     strategy: str = "naive_rag"
     budget: int = 1000
+    concurrency: int = 4
     zone: str = "UTC"
     threads: int = 0
     catch_up_seconds: float = 0.5
@@ -116,6 +118,7 @@ ENVIRONMENT: Mapping[str, str] = {
     "prices": "BACKREAD_PRICES",
     "strategy": "BACKREAD_STRATEGY",
     "budget": "BACKREAD_BUDGET",
+    "concurrency": "BACKREAD_CONCURRENCY",
     "zone": "BACKREAD_ZONE",
     "threads": "BACKREAD_THREADS",
     "catch_up_seconds": "BACKREAD_CATCH_UP_SECONDS",

@@ -92,6 +92,10 @@ class History:
         self.user_id = user_id
         self.as_of = None if as_of is None else _aware(as_of, "as_of")
 
+    def now(self) -> History:
+        """The same user's history without `as_of`."""
+        return History(self._store, self.user_id)
+
     def _rows(self, scope: Scope) -> tuple[Layout, NDArray[np.int64]]:
         layout = self._store.layout(self.user_id)
         if self.as_of is not None:

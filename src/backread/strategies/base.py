@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol, runtime_checkable
 
-from backread.models.base import ChatModel
+from backread.models.base import ChatModel, Embedder, Reranker
 from backread.retrieval.base import Retriever
 from backread.store.history import History
 from backread.text.tokens import TokenCounter, default_counter
@@ -40,10 +40,24 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a strategy is made from: the retriever it searches with, and a chat model if one is configured."""
+    """What a strategy is made from. A design takes what it needs, and has a form for what is not there.
+
+    Attributes:
+        retriever: what it searches with.
+        chat: the model that works when a question comes; None where none is configured.
+        build_chat: the model that writes memory when turns arrive.
+        embedder: makes vectors; None where there is none.
+        reranker: a cross-encoder, for designs that have one in them.
+        fixed_retriever: True when the caller chose `retriever` for every design; else a design with a retriever of its
+            own, as published, makes that from `embedder` and `reranker`.
+    """
 
     retriever: Retriever
     chat: ChatModel | None = None
+    build_chat: ChatModel | None = None
+    embedder: Embedder | None = None
+    reranker: Reranker | None = None
+    fixed_retriever: bool = False
 
 
 @runtime_checkable

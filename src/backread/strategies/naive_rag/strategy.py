@@ -39,7 +39,7 @@ class NaiveRag:
     @property
     def config(self) -> Mapping[str, Any]:
         """Every setting that changes a result."""
-        return {"strategy": self.name, "top_k": self._top_k, **self._retriever.config}
+        return {"strategy": self.name, "unit": self._unit, "top_k": self._top_k, **self._retriever.config}
 
     def _best_first(self, units: list[list[Turn]], history: History, question: str) -> list[list[Turn]]:
         """The turns of rounds or sessions as a budget should take them: what fits the question before the rest."""
