@@ -1,6 +1,7 @@
 """Import every module of the installed package; fails on the first that can't be.
 
-Modules of `backread.testing` that hold contract classes are for test suites, and are left out where pytest isn't there.
+What needs more than the core is left out where that isn't there: contract classes of `backread.testing` without pytest,
+the server without fastapi.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ import backread
 
 def main() -> int:
     names = sorted(item.name for item in pkgutil.walk_packages(backread.__path__, "backread."))
-    if importlib.util.find_spec("pytest") is None:
-        names = [name for name in names if not name.startswith("backread.testing.contracts_")]
+    for package, prefix in (("pytest", "backread.testing.contracts_"), ("fastapi", "backread.server.")):
+        if importlib.util.find_spec(package) is None:
+            names = [name for name in names if not name.startswith(prefix)]
     for name in names:
         if not name.endswith("__main__"):
             importlib.import_module(name)

@@ -91,6 +91,7 @@ class AsyncMemory:
     search = _threaded(Memory.search)
     recall = _threaded(Memory.recall)
     ask = _threaded(Memory.ask)
+    answer = _threaded(Memory.answer)
     build = _threaded(Memory.build)
     entries = _threaded(Memory.entries)
     turns = _streamed(Memory.turns)
@@ -107,6 +108,7 @@ class AsyncMemory:
     verify = _threaded(Memory.verify)
     stats = _threaded(Memory.stats)
     close = _threaded(Memory.close)
+    metered = _threaded(Memory.metered)
     retriever = _threaded(Memory.retriever)
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, MutableSequence, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -378,10 +378,14 @@ class Memory:
             as_of=as_of,
             on_step=on_step,
         )
+        return self.answer(recall, user_id=user_id)
+
+    def answer(self, recall: Recall, *, user_id: str) -> Answer:
+        """As `ask`, for evidence that is there already; citations are checked against the turns of `user_id`."""
         named = dict.fromkeys(source.turn_id for line in recall.evidence for source in line.sources)
         turns = turns_still_there(self.history(user_id), list(named))
         meter: list[Usage] = []
-        chat = self._roles.watched(meter, prices=self._prices).answer
+        chat = self.metered(meter).answer
         if chat is None or not recall.evidence:  # from nothing a model could only make something up
             return quote_answer(recall, turns, self._vectors.usable)
         made = with_smaller_prompts(lambda share: answer(shortened(recall, share, self._counter), turns, chat))
@@ -595,6 +599,10 @@ class Memory:
     def embedder(self) -> Embedder | None:
         """The embedder, None when search is by text only."""
         return self._vectors.embedder
+
+    def metered(self, meter: MutableSequence[Usage]) -> ChatRoles:
+        """The chat model of each role, trying again what may pass; every attempt's usage goes into `meter`."""
+        return self._roles.watched(meter, prices=self._prices)
 
     def retriever(self, mode: SearchMode = "hybrid") -> Retriever:
         """The retriever of a mode with the parts that are there; for strategies made by hand.

@@ -157,9 +157,13 @@ def _cost(item: Evidence, headings: Collection[str], counter: TokenCounter) -> i
 
 def _cut(item: Evidence, left: int, headings: Collection[str], counter: TokenCounter, question: str) -> Evidence | None:
     """The line shortened around the question's words until it costs at most `left`; None when that says nothing."""
+    if left < _SMALLEST_EXCERPT:
+        return None
+    room = left - _cost(replace(item, text="", caption=None, cut=True), headings, counter)
+    if room < _SMALLEST_EXCERPT:
+        return None
     wanted = {term.term for term in query_terms(question) if not term.stop}
     present = {form for token in tokens(item.text) for form in (token.stem, f"={token.surface}")}
-    room = left - _cost(replace(item, text="", caption=None, cut=True), headings, counter)
     while room >= _SMALLEST_EXCERPT:
         start, end = excerpt(item.text, wanted & present, max_tokens=room, count=counter.count)
         if start == end:

@@ -16,6 +16,7 @@ __all__ = [
     "Answer",
     "BuildReport",
     "Citation",
+    "Decision",
     "Degradation",
     "DeleteReceipt",
     "Entry",
@@ -300,6 +301,23 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
+class Decision:
+    """What a design decided on a turn it read in a window: whether it is kept, and in which words.
+
+    Attributes:
+        turn_id: the turn; one that stands in two windows is decided on twice.
+        kept: True when something of it is evidence for the question.
+        text: the model's words for a turn that is kept, None for one that is not.
+        window: 0-based number of the window, in the order of the history.
+    """
+
+    turn_id: str
+    kept: bool
+    text: str | None
+    window: int
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
     """One step of a recall or an answer, for the trace: what was done, how much it cost."""
 
@@ -330,6 +348,7 @@ class Recall:
         tokens: tokens of `rendered` by `counter`; never above the budget.
         ranked: unit ids with scores, best first, before the budget.
         considered: turn ids that were looked at.
+        decisions: by window and turn, from designs that keep or drop; a window that could not be read has none.
         overflow: True when there was evidence but the budget held none of it.
         config: the strategy and its settings, for records.
     """
@@ -342,6 +361,7 @@ class Recall:
     counter: str
     ranked: tuple[ScoredUnit, ...] = ()
     considered: tuple[str, ...] = ()
+    decisions: tuple[Decision, ...] = ()
     overflow: bool = False
     steps: tuple[Step, ...] = ()
     usage: tuple[Usage, ...] = ()

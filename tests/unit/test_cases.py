@@ -18,10 +18,18 @@ SEARCH = "integration/test_cases_search.py"
 RECORD = "integration/test_cases_record.py"
 USERS = "integration/test_cases_users.py"
 FAULTS = "integration/test_cases_faults.py"
+REST = "integration/test_cases_rest.py"
 IMPORTERS = "unit/importers/"
 
 CASES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
+        "API-01": (
+            f"{REST}::test_ids_of_nothing",
+            f"{REST}::test_an_id_of_a_search_works_everywhere",
+            f"{REST}::test_limits",
+            f"{REST}::test_a_walk_while_another_client_adds",
+            f"{REST}::test_a_client_that_leaves_disturbs_no_other",
+        ),
         "CFG-01": (
             "integration/test_chat_server.py::test_nothing_else_is_contacted",
             "unit/models/test_embedders.py::test_endpoints_open_without_a_connection",
@@ -36,6 +44,8 @@ CASES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "CON-01": (
             f"{USERS}::test_many_threads_write_and_search",
             f"{USERS}::test_two_processes_and_one_is_killed",
+            f"{REST}::test_many_clients_write_and_search",
+            "integration/test_server_process.py::test_the_command_line_works_beside_the_server",
         ),
         "CON-03": (
             f"{FAULTS}::test_what_was_added_before_a_stop_is_there_and_its_work_goes_on",
@@ -77,20 +87,26 @@ CASES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             f"{IMPORTERS}test_importers.py::test_evl_04_answers_become_text",
             f"{IMPORTERS}test_locomo.py::test_evl_04_answers_that_are_not_text",
         ),
-        "FTS-01": (f"{SEARCH}::test_hyphens_and_colons_are_no_syntax",),
+        "FTS-01": (f"{SEARCH}::test_hyphens_and_colons_are_no_syntax", f"{REST}::test_queries_are_words"),
         "FTS-02": (f"{SEARCH}::test_operators_are_words", f"{SEARCH}::test_no_query_is_malformed"),
         "FTS-04": (f"{SEARCH}::test_a_longer_question_finds_no_less",),
         "FTS-05": (f"{SEARCH}::test_texts_and_queries_without_words", f"{SEARCH}::test_an_emoji_can_be_found"),
+        "INJ-01": (f"{REST}::test_stored_text_stays_in_its_fence",),
         "ISO-01": (
             f"{USERS}::test_a_user_is_alone_on_every_path",
             f"{USERS}::test_another_users_id_is_a_missing_id",
             f"{USERS}::test_a_search_without_a_user_or_with_an_unknown_filter_is_refused",
             f"{USERS}::test_a_prompt_holds_nothing_of_others",
+            f"{REST}::test_a_user_is_alone_on_every_path",
+            f"{REST}::test_prompts_hold_nothing_of_others",
         ),
         "ISO-03": (
             f"{USERS}::test_a_filter_matches_exactly_its_value",
             f"{USERS}::test_a_crafted_value_deletes_nothing_else",
             f"{USERS}::test_unknown_keys_of_a_message_are_refused",
+            f"{REST}::test_a_filter_matches_exactly_its_value",
+            f"{REST}::test_a_crafted_value_deletes_nothing_else",
+            f"{REST}::test_unknown_keys_of_a_message_are_refused",
         ),
         "LLM-01": (
             "unit/models/test_openai_chat.py::test_leading_reasoning_is_no_part_of_the_text",
@@ -195,7 +211,7 @@ def test_every_test_that_is_named_exists(case: str) -> None:
         assert name in functions(TESTS / file)
 
 
-@pytest.mark.parametrize("file", [SEARCH, RECORD, USERS, FAULTS])
+@pytest.mark.parametrize("file", [SEARCH, RECORD, USERS, FAULTS, REST])
 def test_the_comments_above_the_tests_say_the_same(file: str) -> None:
     lines = (TESTS / file).read_text(encoding="utf-8").splitlines()
     told = set()

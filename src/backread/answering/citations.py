@@ -44,8 +44,9 @@ def check(reply: str, evidence: Sequence[Evidence], turns: Mapping[str, Turn]) -
 
     A mark [n] stands when line n exists and either a quote given for it is found in its turn (see `find_quote`), or,
     without a quote, a sentence of the turn shares a content word or number with the sentence the mark stands in. The
-    citation points at that span; a line that stands by the caption of its image is cited as a whole. Marks that don't
-    stand are removed from the text, and lists and ranges of marks are written one by one.
+    citation points at that span; a line that stands by the caption of its image, or by the words a model put in place
+    of the turn's, is cited as a whole. Marks that don't stand are removed from the text, and lists and ranges of marks
+    are written one by one.
 
     Args:
         reply: what the model wrote, with or without a QUOTES part.
@@ -179,7 +180,8 @@ def _supporting(line: Evidence, turn: Turn, shown: tuple[int, int], statement: s
         shared = len(wanted & _content(turn.text[span[0] : span[1]]))
         if shared and (best is None or shared > best[0]):
             best = (shared, span)
-    if best is None and line.caption and wanted & _content(line.caption):
+    beside = line.caption if line.kind == "verbatim" else line.text
+    if best is None and beside and wanted & _content(beside):
         return shown
     return best[1] if best else None
 

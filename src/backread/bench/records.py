@@ -18,6 +18,7 @@ from backread.bench.spec import Cell
 
 __all__ = [
     "BuildRecord",
+    "ConfigRecord",
     "Failure",
     "Manifest",
     "PurposeUsage",
@@ -87,7 +88,7 @@ class QuestionRecord(_Row):
         gold_turns: external ids. `gold_considered` are those of them that the design looked at.
         shown: the lines of evidence, in the order shown.
         tokens: of the rendered evidence, by `counter`.
-        config: of the strategy, prompt hashes included.
+        config_hash: of the strategy's settings, prompt hashes included; a `ConfigRecord` has them.
         prompts: hash of the bench's own prompts by role ("answer", "judge:strict", …).
         verdicts: by judge ("strict", "lenient"); unscored is not wrong.
         control: what each judge said of the vague answer, when there was one.
@@ -122,7 +123,7 @@ class QuestionRecord(_Row):
     usage: tuple[PurposeUsage, ...] = ()
     seconds: dict[str, float] = {}
     degraded: tuple[tuple[str, str, int | None], ...] = ()
-    config: dict[str, Any] = {}
+    config_hash: str | None = None
     models: dict[str, str] = {}
     prompts: dict[str, str] = {}
     hypothesis_sha256: str | None = None
@@ -161,7 +162,21 @@ class BuildRecord(_Row):
         return self.strategy, self.user_id
 
 
-Record = QuestionRecord | BuildRecord
+class ConfigRecord(_Row):
+    """The settings behind a `QuestionRecord.config_hash`, once in a file."""
+
+    kind: Literal["config"] = "config"
+    spec_hash: str
+    config_hash: str
+    config: dict[str, Any]
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What a record is about: (config hash, nothing)."""
+        return self.config_hash, ""
+
+
+Record = QuestionRecord | BuildRecord | ConfigRecord
 
 
 class Texts(_Row):

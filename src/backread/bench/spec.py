@@ -22,7 +22,7 @@ import json
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 import pydantic
 
@@ -113,6 +113,12 @@ class DesignSpec(_Part):
     oracle: bool = False
     build: bool = True
 
+    @pydantic.model_validator(mode="after")
+    def _depth_needs_a_retriever(self) -> Self:
+        if self.depths and not self.retrievers:
+            raise ValueError("depths need `retrievers`: a design's own can't be capped")
+        return self
+
     def cells(self) -> Iterator[Cell]:
         """Its cells, in the order of the spec."""
         for retriever in self.retrievers or (None,):
@@ -179,11 +185,17 @@ class ExperimentSpec(_Part):
     def hash(self) -> str:
         """16 hexadecimal digits of everything that changes a result; not where files lie, nor how many run at once."""
         content = self.model_dump(mode="json", exclude={"concurrency": True, "dataset": {"path", "questions"}})
+        if self.dataset.overlay is not None:
+            content["dataset"]["overlay"] = self.dataset.overlay.name
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def read_spec(path: Path) -> ExperimentSpec:
+def read_spec(path: Path, *, data: Path | None = None) -> ExperimentSpec:
     """The experiment of a TOML file; its paths are relative to the file's folder.
+
+    Args:
+        path: the file.
+        data: where the data is, in place of `dataset.path`; relative to the working folder.
 
     Raises:
         InvalidInputError: it can't be read, or says something that isn't understood; every fault is named.
@@ -199,11 +211,13 @@ def read_spec(path: Path) -> ExperimentSpec:
     except pydantic.ValidationError as error:
         faults = "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors())
         raise InvalidInputError(f"{path}: {faults}", hint="see docs/bench.md for what a spec may say") from error
-    data = spec.dataset
+    dataset = spec.dataset
     places = {
         name: path.parent / place.expanduser()
         for name in ("path", "questions", "overlay")
-        if (place := getattr(data, name)) is not None
+        if (place := getattr(dataset, name)) is not None
     }
+    if data is not None:
+        places["path"] = data
     spec.cells()
-    return spec.model_copy(update={"dataset": data.model_copy(update=places)})
+    return spec.model_copy(update={"dataset": dataset.model_copy(update=places)})

@@ -13,6 +13,8 @@ from typer.core import TyperGroup
 from backread.cli import (
     add,
     asking,
+    bench,
+    building,
     deleting,
     demo,
     doctor,
@@ -22,6 +24,7 @@ from backread.cli import (
     models,
     reading,
     searching,
+    serving,
 )
 from backread.cli.failures import CODES, PipeClosedError, guarded
 
@@ -31,6 +34,7 @@ _WRITE: Final = "Write"
 _FIND: Final = "Find"
 _READ: Final = "Read"
 _KEEP: Final = "Look after"
+_SERVE: Final = "Serve"
 _START: Final = "Start"
 
 _CODES: Final = "\n".join(f"{int(code):>3}  {meaning}" for code, meaning in CODES)
@@ -110,6 +114,7 @@ app.command("demo", rich_help_panel=_START)(demo.demo)
 app.command("doctor", rich_help_panel=_START)(doctor.doctor)
 app.command("add", rich_help_panel=_WRITE)(add.add)
 app.command("import", rich_help_panel=_WRITE)(importing.import_file)
+app.command("build", rich_help_panel=_WRITE)(building.build)
 app.command("delete", rich_help_panel=_WRITE)(deleting.delete)
 app.command("search", rich_help_panel=_FIND)(searching.search)
 app.command("recall", rich_help_panel=_FIND)(asking.recall)
@@ -117,10 +122,30 @@ app.command("ask", rich_help_panel=_FIND)(asking.ask)
 app.command("users", rich_help_panel=_READ)(reading.users)
 app.command("sessions", rich_help_panel=_READ)(reading.sessions)
 app.command("show", rich_help_panel=_READ)(reading.show)
+app.command("entries", rich_help_panel=_READ)(building.entries)
 app.command("export", rich_help_panel=_READ)(exporting.export)
+app.command("serve", rich_help_panel=_SERVE)(serving.serve)
 app.command("verify", rich_help_panel=_KEEP)(keeping.verify)
 app.command("reindex", rich_help_panel=_KEEP)(keeping.reindex)
 app.command("stats", rich_help_panel=_KEEP)(keeping.stats)
+
+_bench = typer.Typer()
+
+
+@_bench.callback(invoke_without_command=True)
+def _bench_root(ctx: typer.Context) -> None:
+    """Measure memory designs: on benchmarks, or on your own history.
+
+    For example: backread bench choose --user ann
+    """
+    if ctx.invoked_subcommand is None:
+        typer.echo(ctx.get_help())
+
+
+_bench.command("run")(bench.run)
+_bench.command("report")(bench.report)
+_bench.command("compare")(bench.compare)
+app.add_typer(_bench, name="bench", rich_help_panel=_KEEP)
 
 _models = typer.Typer()
 

@@ -7,16 +7,12 @@ ids stay whole and `grep` works.
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
-from datetime import datetime
-from enum import Enum
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, TextIO
 
 from backread.text.fencing import safe
+from backread.wire import json_text, plain
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -31,26 +27,9 @@ _UNWRAPPED = 100_000
 """Width for output that no person looks at directly: nothing is wrapped."""
 
 
-def plain(value: object) -> Any:  # noqa: ANN401 -- whatever JSON can hold
-    """`value` as JSON holds it: dataclasses by their field names, times in ISO 8601, paths as text."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return {item.name: plain(getattr(value, item.name)) for item in fields(value)}
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, datetime):
-        return value.isoformat()
-    if isinstance(value, Path):
-        return str(value)
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, Iterable) and not isinstance(value, str):
-        return [plain(item) for item in value]
-    return value
-
-
 def emit(value: object) -> None:
     """Print `value` as JSON. Only ASCII is written, so any text (lone surrogates too) comes back as it was."""
-    sys.stdout.write(json.dumps(plain(value), indent=2, allow_nan=False) + "\n")
+    sys.stdout.write(json_text(value, indent=2) + "\n")
 
 
 def write_bytes(text: str) -> None:

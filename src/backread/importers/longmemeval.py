@@ -21,7 +21,7 @@ and the dates' "date_missing", "date_unreadable", "date_odd" (a wrong weekday).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
 from pathlib import Path
@@ -42,7 +42,7 @@ from backread.importers.json_items import JsonItems
 from backread.text.times import SaidAt
 from backread.types import TurnDraft
 
-__all__ = ["read_longmemeval"]
+__all__ = ["read_items", "read_longmemeval"]
 
 
 def read_longmemeval(path: Path, *, zone: tzinfo = UTC, user_id: str | None = None) -> Imported:
@@ -60,7 +60,7 @@ def read_longmemeval(path: Path, *, zone: tzinfo = UTC, user_id: str | None = No
     tally = Tally()
     questions: list[Question] = []
     items = JsonItems(path)
-    for sessions, question in _items(items, zone, tally):
+    for sessions, question in read_items(items, zone, tally):
         for session in sessions:
             tally.add(session)
         questions.append(question)
@@ -89,7 +89,7 @@ class _FileSessions(Collection[ImportedSession]):
     def __iter__(self) -> Iterator[ImportedSession]:
         if _stamp(self._path) != self._stamp:
             raise ImportFormatError(f"{self._path} changed since it was read")
-        for sessions, _ in _items(JsonItems(self._path), self._zone, Tally()):
+        for sessions, _ in read_items(JsonItems(self._path), self._zone, Tally()):
             yield from sessions
 
 
@@ -101,7 +101,13 @@ def _stamp(path: Path) -> tuple[int, int]:
     return stat.st_size, stat.st_mtime_ns
 
 
-def _items(items: JsonItems, zone: tzinfo, tally: Tally) -> Iterator[tuple[list[ImportedSession], Question]]:
+def read_items(
+    items: Iterable[Mapping[str, Any]], zone: tzinfo, tally: Tally
+) -> Iterator[tuple[list[ImportedSession], Question]]:
+    """The sessions and the question of each item of a LongMemEval list; `tally` gets what is odd and what is skipped.
+
+    Sessions, turns, users and questions are for the caller to count.
+    """
     taken: set[str] = set()
     for number, item in enumerate(items):
         question_id = item.get("question_id")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from backread.types import Usage
 
-__all__ = ["ChatMessage", "ChatModel", "ChatReply", "Embedder", "Reranker", "SparseEncoder", "SparseVector"]
+__all__ = ["ChatMessage", "ChatModel", "ChatReply", "Embedder", "Reranker", "SparseEncoder", "SparseVector", "Tagger"]
 
 
 @runtime_checkable
@@ -146,6 +146,80 @@ class Reranker(Protocol):
             ModelNotAvailableError: the weights or the endpoint are not there.
             ModelRequestError: an endpoint refused or timed out.
             ModelOutputError: the scores can't be tied to the texts, or a model's arithmetic gave none that is finite.
+        """
+        ...
+
+
+@runtime_checkable
+class Tagger(Protocol):
+    """Names what a text is about: people, places, things, numbers, keywords.
+
+    Attributes:
+        name: what it is called in records, weights included.
+    """
+
+    @property
+    def name(self) -> str:
+        """See the class."""
+        ...
+
+    def tag(self, texts: Sequence[str], around: Sequence[str] = ()) -> tuple[str, ...]:
+        """Tags of some texts together, as they are written there, in the order they appear first, each once.
+
+        No two differ in case only. An empty tuple when nothing stands out. `around` has texts that keywords should tell
+        these ones apart from; taggers that know names by other means ignore it.
+
+        Raises:
+            ModelNotAvailableError: the weights are not there.
+            ModelOutputError: the model gave spans that are not in the text.
+        """
+        ...
+
+
+@runtime_checkable
+class Compressor(Protocol):
+    """Leaves out words of a text, so that a model has less to read.
+
+    Attributes:
+        name: what users call it ("llmlingua-2").
+        fingerprint: identifies the weights and the arithmetic, for records.
+    """
+
+    @property
+    def name(self) -> str:
+        """See the class."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """See the class."""
+        ...
+
+    def compress(self, text: str, rate: float) -> str:
+        """About `rate` of the tokens of `text`, in order, none of them changed; never blank unless `text` is.
+
+        The result depends on nothing but the arguments. `rate` is above 0 and at most 1, where nothing is left out.
+
+        Raises:
+            InvalidInputError: the rate is out of its range.
+            ModelNotAvailableError: the weights are not there.
+            ModelOutputError: the model gave values that are not finite.
+        """
+        ...
+
+
+@runtime_checkable
+class Attending(Protocol):
+    """What a compressor has in addition when its model tells how much texts attend to each other."""
+
+    def attention(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """How much text i attends to text j before it, float32 (n, n); 0 for j >= i, the rest of a row sums to 1.
+
+        A row is all 0 where the model says nothing: the first one, and texts beyond what it reads.
+
+        Raises:
+            ModelNotAvailableError: the weights are not there.
+            ModelOutputError: the model gave values that are not finite.
         """
         ...
 

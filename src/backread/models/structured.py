@@ -59,6 +59,7 @@ def complete_as(
     *,
     purpose: str,
     max_tokens: int,
+    most_tokens: int | None = None,
     temperature: float = 0.0,
     instruct: bool = True,
 ) -> Structured[_ModelT]:
@@ -74,6 +75,7 @@ def complete_as(
         model_type: says what is allowed; forbid extra fields unless they don't matter.
         purpose: kept in the usage.
         max_tokens: limit of the first reply.
+        most_tokens: limit of any reply, instead of four times `max_tokens`.
         temperature: of every attempt.
         instruct: add the schema to the messages. False when they describe the format themselves, with the word JSON.
 
@@ -82,7 +84,7 @@ def complete_as(
     """
     schema = reply_schema(model_type)
     asked = _with_instructions(messages, schema) if instruct else list(messages)
-    talk = _Talk(chat, purpose, max_tokens, temperature, schema)
+    talk = _Talk(chat, purpose, max_tokens, temperature, schema, most_tokens)
     for last in (False, True):
         try:
             reply = talk.ask(asked, enough=lambda reply: starts_complete(reply.text))
@@ -121,10 +123,16 @@ class _Talk:
     """Attempts at one question; they share the room that was found to be needed."""
 
     def __init__(
-        self, chat: ChatModel, purpose: str, max_tokens: int, temperature: float, schema: Mapping[str, Any] | None
+        self,
+        chat: ChatModel,
+        purpose: str,
+        max_tokens: int,
+        temperature: float,
+        schema: Mapping[str, Any] | None,
+        most_tokens: int | None = None,
     ) -> None:
         self._chat, self._purpose, self._temperature, self._schema = chat, purpose, temperature, schema
-        self._room, self._most = max_tokens, max_tokens << DOUBLINGS
+        self._room, self._most = max_tokens, max_tokens << DOUBLINGS if most_tokens is None else most_tokens
         self.attempts = 0
         self.usage: list[Usage] = []
 
@@ -169,7 +177,7 @@ class _Talk:
         used = usage.output_tokens if usage else None
         if self._room >= self._most or (used is not None and used < 0.9 * self._room):
             return False
-        self._room *= 2
+        self._room = min(2 * self._room, self._most)
         return True
 
 

@@ -45,19 +45,22 @@ class RerankedRetriever:
     Args:
         first: finds the candidates.
         reranker: scores them.
-        depth: candidates that are read, or 3 `top_k` where that is more.
+        depth: candidates that are read, or `pool` times `top_k` where that is more.
         strict: raise when the reranker fails or scores fewer than half of the candidates; otherwise the first stage's
             ranking is returned, and `degraded` says so.
+        pool: candidates for each unit that is returned.
 
     Raises:
-        InvalidInputError: `depth` is below 1.
+        InvalidInputError: `depth` or `pool` is below 1.
     """
 
-    def __init__(self, first: Retriever, reranker: Reranker, *, depth: int = DEPTH, strict: bool = False) -> None:
-        if depth < 1:
-            raise InvalidInputError(f"depth must be at least 1, not {depth}")
+    def __init__(
+        self, first: Retriever, reranker: Reranker, *, depth: int = DEPTH, strict: bool = False, pool: int = POOL
+    ) -> None:
+        if min(depth, pool) < 1:
+            raise InvalidInputError(f"depth and pool must be at least 1, not {depth} and {pool}")
         self._first, self._reranker = first, reranker
-        self._depth, self._strict = depth, strict
+        self._depth, self._strict, self._pool = depth, strict, pool
 
     @property
     def name(self) -> str:
@@ -67,7 +70,7 @@ class RerankedRetriever:
     @property
     def config(self) -> Mapping[str, Any]:
         """Every setting that changes a score."""
-        own = {"retriever": self.name, "reranker": self._reranker.fingerprint, "depth": self._depth}
+        own = {"retriever": self.name, "reranker": self._reranker.fingerprint, "depth": self._depth, "pool": self._pool}
         return {**self._first.config, **own}
 
     def search(self, corpus: Corpus, question: str, top_k: int) -> Ranking:
@@ -79,7 +82,7 @@ class RerankedRetriever:
         """
         if top_k < 1:
             raise InvalidInputError(f"top_k must be at least 1, not {top_k}")
-        found = self._first.search(corpus, question, max(self._depth, POOL * top_k))
+        found = self._first.search(corpus, question, max(self._depth, self._pool * top_k))
         if not found.items:
             return found
         items, units = _present(corpus, found.items)

@@ -217,6 +217,10 @@ class Corpus:
                 scores[units] += gains[term] * term_scores(tf, self.length[units], average, k1=k1, b=b)
         return scores
 
+    def document_frequencies(self, terms: Sequence[str]) -> list[int]:
+        """In how many units of the user's whole corpus, in scope or not, each term occurs; turns, not rounds."""
+        return self._store.document_frequencies(self.user_id, self._name, terms)
+
     def vector_scores(
         self,
         fingerprint: str,

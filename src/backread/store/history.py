@@ -160,6 +160,40 @@ class History:
         for start in range(0, len(docs), _PAGE):
             yield from self._store.turns_by_doc(self.user_id, docs[start : start + _PAGE].tolist())
 
+    def page(
+        self, size: int, *, cursor: tuple[str, str] | None = None, scope: Scope | None = None
+    ) -> tuple[list[Turn], tuple[str, str] | None]:
+        """At most `size` turns in history order, and the cursor of the page after them, None when that was the last.
+
+        A cursor is two turn ids: that of the turn its page ended with, and of the one that followed. A walk from page
+        to page gives every turn that is there all the time exactly once, whatever is added or deleted meanwhile.
+
+        Raises:
+            NotFoundError: both turns of the cursor were deleted.
+        """
+        layout, rows = self._rows(scope or Scope(superseded=True))
+        docs = layout.docs[rows]
+        at = 0 if cursor is None else self._after(docs, cursor)
+        turns: list[Turn] = []
+        while at < len(docs) and len(turns) <= size:  # fewer come back when some are deleted right now
+            end = at + size + 1 - len(turns)
+            turns += self._store.turns_by_doc(self.user_id, docs[at:end].tolist())
+            at = end
+        kept, more = turns[:size], turns[size:]
+        return kept, (kept[-1].turn_id, more[0].turn_id) if more else None
+
+    def _after(self, docs: NDArray[np.int64], cursor: tuple[str, str]) -> int:
+        """The place in `docs` from which a page goes on."""
+        found = self._store.docs_of_turns(self.user_id, cursor)
+        for step, turn_id in zip((1, 0), cursor, strict=True):
+            places = np.flatnonzero(docs == found.get(turn_id, -1))
+            if len(places):
+                return int(places[0]) + step
+        raise NotFoundError(
+            f"turns {cursor[0]!r} and {cursor[1]!r} of user {self.user_id!r}, where this page starts, are gone",
+            hint="start again from the first page",
+        )
+
     def arrivals(self) -> Iterator[Turn]:
         """All turns of this view in order of arrival, which keeps every turn after the one it supersedes."""
         layout = self._store.layout(self.user_id)

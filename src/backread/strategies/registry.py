@@ -8,17 +8,29 @@ from types import MappingProxyType
 from backread.errors import NotFoundError
 from backread.strategies.base import Parts, Strategy
 from backread.strategies.full_context.strategy import FullContext
+from backread.strategies.lazymem.strategy import LazyMem
 from backread.strategies.naive_rag.strategy import NaiveRag
+from backread.strategies.search_o1.strategy import SearchO1
+from backread.strategies.t2mem.strategy import T2Mem
 
 __all__ = ["STRATEGIES", "create"]
 
 STRATEGIES: Mapping[str, Callable[[Parts], Strategy]] = MappingProxyType(
     {
         "full_context": lambda parts: FullContext(),
+        "lazymem": LazyMem.of,
+        "lazymem:keep_hits": lambda parts: LazyMem.of(parts, keep_hits_when_invalid=True),
         "naive_rag": lambda parts: NaiveRag(parts.retriever),
         "naive_rag:round": lambda parts: NaiveRag(parts.retriever, unit="round"),
         "naive_rag:session": lambda parts: NaiveRag(parts.retriever, unit="session"),
         "naive_rag:user_turn": lambda parts: NaiveRag(parts.retriever, unit="user_turn"),
+        "search_o1": lambda parts: SearchO1(parts.retriever, parts.chat),
+        "t2mem": T2Mem.of,
+        "t2mem:graph": lambda parts: T2Mem.of(parts, "graph"),
+        "t2mem:no_metadata": lambda parts: T2Mem.of(parts, "no_metadata"),
+        "t2mem:no_raw": lambda parts: T2Mem.of(parts, "no_raw"),
+        "t2mem:no_rollout": lambda parts: T2Mem.of(parts, "no_rollout"),
+        "t2mem:summary": lambda parts: T2Mem.of(parts, "summary"),
     }
 )
 """Every name a user can choose, with what makes it."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-__all__ = ["ASKS", "MONTHS", "TELLS_TIME", "NamedDate", "asks_when", "named_dates", "turn_cues"]
+__all__ = ["ASKS", "MONTHS", "TELLS_TIME", "NamedDate", "asks_when", "named_dates", "time_expressions", "turn_cues"]
 
 ASKS = 1
 """Bit of a turn that ends with a question mark."""
@@ -53,6 +53,12 @@ def turn_cues(text: str) -> int:
     """The cues of a turn's text as bits: `ASKS`, `TELLS_TIME`."""
     asks = ASKS if text.rstrip().endswith(("?", "？", "؟")) else 0
     return asks | (TELLS_TIME if _TIME.search(text) or _MAY.search(text) else 0)
+
+
+def time_expressions(text: str) -> list[tuple[int, int]]:
+    """Spans of the expressions of time in `text`, in order, without overlap; what makes `TELLS_TIME` true."""
+    found = sorted(match.span() for pattern in (_TIME, _MAY) for match in pattern.finditer(text))
+    return [span for place, span in enumerate(found) if not place or span[0] >= found[place - 1][1]]
 
 
 def asks_when(question: str) -> bool:

@@ -8,7 +8,7 @@ import importlib.util
 import os
 import re
 import tempfile
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Protocol
 
@@ -62,6 +62,8 @@ _SCRIPTS = {
     "rare": (200, 2400),
 }
 _PUNCTUATION = (0, 1000, 1060, 1250)
+
+_SHORT = 600  # characters of a line that is remembered: 16,384 of them take 10 MB at most
 
 _TOKEN = re.compile(
     r"""
@@ -119,10 +121,20 @@ class EstimateCounter:
 
         Never more for lines together than for them apart: count(a + nl + b) <= count(a + nl) + count(b).
         """
-        return -(-sum(_line_cost(line) for line in _LINE.findall(text)) // 1000)
+        return -(-sum(map(_line_cost, _LINE.findall(text))) // 1000)
 
 
 def _line_cost(line: str) -> int:
+    """Thousandths of a token; those of short lines are remembered, as budgets count the same turns again and again."""
+    return _short_line_cost(line) if len(line) <= _SHORT else _counted_line_cost(line)
+
+
+@lru_cache(maxsize=16384)
+def _short_line_cost(line: str) -> int:
+    return _counted_line_cost(line)
+
+
+def _counted_line_cost(line: str) -> int:
     table = _latin_table(line)
     total = 0
     for match in _TOKEN.finditer(line):

@@ -1,0 +1,83 @@
+"""`backread serve`: the store over HTTP."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from backread.cli.opening import open_memory
+from backread.cli.options import StorePath
+from backread.cli.output import counted, note
+from backread.errors import InvalidInputError, MissingExtraError
+
+if TYPE_CHECKING:
+    from backread.server.keys import Keys
+
+__all__ = ["serve"]
+
+INSTALL: Final = "pip install 'backread[server]'"
+_PACKAGES: Final = ("fastapi", "prometheus_client", "uvicorn")
+
+
+def serve(
+    host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Where to listen.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", metavar="N", help="0 takes a free one.")] = 8765,
+    keys: Annotated[
+        Path | None,
+        typer.Option(
+            "--keys",
+            metavar="FILE",
+            envvar="BACKREAD_KEYS_FILE",
+            help="Hashes of keys, with whose they are: TOML or JSON.",
+        ),
+    ] = None,
+    path: StorePath = None,
+) -> None:
+    """Serve the store over HTTP, to programs with a key.
+
+    Without keys it serves whoever is on this machine, and nobody else. The
+    keys may also be in BACKREAD_KEYS, as JSON. Stops with Ctrl-C or SIGTERM,
+    after what it is doing.
+
+      backread serve
+      backread serve --path memory.db --host 0.0.0.0 --keys keys.toml
+    """
+    missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
+    if missing:
+        raise MissingExtraError(f"the server needs what is not installed ({', '.join(missing)})", hint=INSTALL)
+    from backread.server.app import create_app
+    from backread.server.running import address, listen, run
+
+    known = _keys(keys)
+    with (
+        listen(host, port, known) as listening,
+        open_memory(path, create=True, embedder=True, chat=True) as memory,
+    ):
+        there = memory.stats()
+        holds = f"{counted(there.turns, 'turn')} of {counted(there.users, 'user')}"
+        note(f"{address(listening)} serves {memory.settings.path} ({holds})", label="serve")
+        if known is None:
+            note("there are no keys: whoever is on this machine may read and erase everything", label="serve")
+        run(create_app(memory, keys=known), listening)
+
+
+def _keys(file: Path | None) -> Keys | None:
+    from backread.server.keys import parse_keys, read_keys
+
+    given = os.environ.get("BACKREAD_KEYS")
+    if file is not None and given:
+        raise InvalidInputError("keys are in BACKREAD_KEYS and in a file", hint="leave one of them out")
+    if file is not None:
+        return read_keys(file)
+    if not given:
+        return None
+    try:
+        data = json.loads(given)
+    except ValueError as error:
+        raise InvalidInputError(f"BACKREAD_KEYS is not JSON: {error}", hint="or name a file with --keys") from error
+    return parse_keys(data, "BACKREAD_KEYS")

@@ -1,0 +1,95 @@
+"""The app: the REST API over one `Memory`, behind its guard. Others mount what they add on it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from fastapi import FastAPI, Request, Response
+
+import backread
+from backread.memory import Memory
+from backread.server import problems
+from backread.server.builds import Builds
+from backread.server.guard import OPEN_PATHS, EncodedPaths, Guard, SecurityHeaders
+from backread.server.keys import Keys
+from backread.server.metrics import Counted, Metrics
+from backread.server.openapi import described
+from backread.server.routes import building, finding, operating, turns
+from backread.server.service import NoQuery, Service, answered
+
+__all__ = ["BODY_BYTES", "create_app"]
+
+BODY_BYTES: Final = 16 * 1024 * 1024
+
+_ABOUT: Final = (
+    "Long-term memory for LLM agents: every turn kept word for word, every line of memory cited. Ids in paths are"
+    " percent-encoded UTF-8, with / as %2F. Every failure is a problem (RFC 9457) with a hint."
+)
+
+
+class _App(FastAPI):
+    """FastAPI with our own description of the API."""
+
+    def openapi(self) -> dict[str, Any]:
+        if not self.openapi_schema:
+            self.openapi_schema = described(self)
+        return self.openapi_schema
+
+
+def create_app(
+    memory: Memory,
+    *,
+    keys: Keys | None = None,
+    body_bytes: int = BODY_BYTES,
+    open_paths: Collection[str] = OPEN_PATHS,
+) -> FastAPI:
+    """The REST API over `memory`, which stays its owner's to close once the app has shut down.
+
+    Add to it with `include_router` or `mount`: what is added is guarded too, and finds the `Service` in
+    `app.state.service` and the `Principal` in `request.state.principal`.
+
+    Args:
+        memory: what is served.
+        keys: whose requests are served; None serves everyone who reaches it, which must be this machine only.
+        body_bytes: bytes of a request at most.
+        open_paths: paths that need no key.
+    """
+    metrics = Metrics()
+
+    def service() -> Service:
+        return Service(memory, metrics, Builds(memory, metrics))
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        app.state.service = served = service()  # an app may be started again after it has ended
+        yield
+        served.close()
+
+    app = _App(
+        title="backread",
+        version=backread.__version__,
+        description=_ABOUT,
+        lifespan=lifespan,
+        openapi_url=None,  # below, so that it is guarded and described like the rest
+        docs_url=None,  # the pages of FastAPI load scripts from elsewhere
+        redoc_url=None,
+        redirect_slashes=False,  # ids may end in "."; no client is led from one path to another
+        telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
+    )
+    app.state.service = service()
+    problems.install(app)
+    for module in (turns, finding, building, operating):
+        app.include_router(module.router)
+    app.add_api_route("/v1/openapi.json", _openapi, include_in_schema=False, dependencies=[NoQuery])
+    # The last one added is the first one passed.
+    app.add_middleware(Guard, keys=keys, body_bytes=body_bytes, open_paths=open_paths)
+    app.add_middleware(EncodedPaths)
+    app.add_middleware(SecurityHeaders)
+    app.add_middleware(Counted, metrics=metrics)
+    return app
+
+
+def _openapi(request: Request) -> Response:
+    return answered(request.app.openapi())

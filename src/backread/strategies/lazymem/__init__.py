@@ -1,0 +1,1 @@
+"""LazyMem: retrieve broadly, then keep and compress only what the question needs."""

@@ -1,0 +1,1 @@
+"""LightMem: compressed turns, gathered by topic, become facts that a search finds."""
