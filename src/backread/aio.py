@@ -16,6 +16,7 @@ from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 from backread.memory import Memory
 from backread.models.base import ChatModel, Embedder
+from backread.models.roles import ChatRoles
 from backread.settings import Settings
 from backread.text.tokens import TokenCounter
 
@@ -73,7 +74,7 @@ class AsyncMemory:
         path: str | Path | None = None,
         *,
         embedder: str | Embedder | None = None,
-        model: str | ChatModel | None = None,
+        model: str | ChatModel | ChatRoles | None = None,
         counter: TokenCounter | None = None,
         settings: Settings | None = None,
     ) -> Self:

@@ -113,7 +113,7 @@ class Memory:
         path: str | Path | None = None,
         *,
         embedder: str | Embedder | None = None,
-        model: str | ChatModel | None = None,
+        model: str | ChatModel | ChatRoles | None = None,
         counter: TokenCounter | None = None,
         settings: Settings | None = None,
     ) -> Self:
@@ -122,7 +122,8 @@ class Memory:
         Args:
             path: the file; the settings' path when None.
             embedder: a name, or an instance; the settings' when None.
-            model: name of a chat model of the configured endpoint, or an instance; the settings' when None.
+            model: name of a chat model of the configured endpoint, an instance, or one for each role; the settings'
+                when None.
             counter: counts budgets.
             settings: resolved settings, from file and environment when None; the other arguments go before them.
 
@@ -134,7 +135,8 @@ class Memory:
             InvalidInputError: an instance that is no embedder or no chat model.
         """
         _check_part(embedder, Embedder, "embedder")
-        _check_part(model, ChatModel, "model")
+        if not isinstance(model, ChatRoles):
+            _check_part(model, ChatModel, "model")
         given: dict[str, Any] = {
             "path": None if path is None else Path(path).expanduser(),
             "embedder": embedder if isinstance(embedder, str) else None,
@@ -145,7 +147,10 @@ class Memory:
         else:
             settings = replace(settings, **{name: value for name, value in given.items() if value is not None})
         opened, missing = (embedder, None) if isinstance(embedder, Embedder) else configured_embedder(settings)
-        chat = ChatRoles.of(model) if isinstance(model, ChatModel) else open_roles(settings)
+        if isinstance(model, ChatRoles):
+            chat = model
+        else:
+            chat = ChatRoles.of(model) if isinstance(model, ChatModel) else open_roles(settings)
         store = SqliteStore(settings.path, vector_cache_bytes=settings.vector_cache_mb << 20)
         return cls(
             store,

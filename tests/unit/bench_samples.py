@@ -171,16 +171,9 @@ def _answered(
     control: bool,
     chance: random.Random,
 ) -> QuestionRecord:
-    unit = _UNIT[cell.strategy]
-    size = cell.budget or (cell.depth or len(gold)) * unit
+    size = cell.budget or (cell.depth or len(gold)) * _UNIT[cell.strategy]
     tokens = min(size, 4000) - chance.randint(0, 40 if cell.budget else 20)
-    oracle = cell.retriever == "oracle"
-    skill = (
-        _SKILL[cell.strategy]
-        - 0.08 * (cell.strategy == "lightmem" and size > 700)
-        + 0.06 * (cell.retriever == "hybrid")
-    )
-    share = 1.0 if oracle else min(1.0, max(0.0, 0.25 + 0.35 * size / 935 + skill + ease + chance.gauss(0, 0.2)))
+    share = _share(cell, size, ease + chance.gauss(0, 0.2))
     seen = [turn for turn in gold if chance.random() < 0.4 + 0.6 * share]
     shown = [turn for turn in seen if chance.random() < 0.3 + 0.7 * share]
     right = chance.random() < 0.15 + 0.75 * share
@@ -213,6 +206,16 @@ def _answered(
         else (),
     )
     return record.model_copy(update={"attribution": attribute(record)})
+
+
+def _share(cell: Cell, size: int, luck: float) -> float:
+    """How much of the gold is shown: more for more tokens, less for long entries."""
+    if cell.retriever == "oracle":
+        return 1.0
+    skill = _SKILL[cell.strategy] + 0.06 * (cell.retriever == "hybrid")
+    return min(
+        1.0, max(0.0, 0.25 + 0.35 * size / 935 + skill + luck - 0.08 * (cell.strategy == "lightmem" and size > 700))
+    )
 
 
 def _passed(chance: random.Random, rate: float) -> str:

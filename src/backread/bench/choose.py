@@ -30,6 +30,8 @@ __all__ = ["BUDGETS", "choice_spec", "choose", "export_history"]
 BUDGETS: Final = (500, 1000, 2000)
 """Tokens of evidence at which designs are compared: the default budget, half and twice of it."""
 
+_UNITS: Final = "naive_rag:"
+
 
 def choice_spec(
     history: Path,
@@ -50,7 +52,8 @@ def choice_spec(
     Args:
         history: messages as JSON lines.
         questions: see `own_questions`.
-        designs: names; empty is every design there is.
+        designs: names; empty is every design as it is meant, and naive RAG over every unit. Other presets leave a part
+            out: each more that is compared takes more questions to tell.
         budgets: tokens of evidence.
         retriever: what every design searches with; None is what each has of its own.
         models: by role; None is none.
@@ -60,7 +63,8 @@ def choice_spec(
     Raises:
         NotFoundError: there is no design of a name.
     """
-    names = list(dict.fromkeys((default, *(designs or sorted(STRATEGIES)))))
+    every = [name for name in sorted(STRATEGIES) if ":" not in name or name.startswith(_UNITS)]
+    names = list(dict.fromkeys((default, *(designs or every))))
     for name in names:
         if name not in STRATEGIES:
             raise NotFoundError(f"there is no strategy {name!r}", hint=f"strategies: {', '.join(sorted(STRATEGIES))}")

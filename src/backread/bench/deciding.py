@@ -29,6 +29,9 @@ DRAFTED: Final = "drafted"
 _FAILURES: Final = 0.1
 """The share of failed questions from which a design is not recommended: those that are left are no fair sample."""
 
+_MOST_NEEDED: Final = 10_000
+"""Questions beyond which a difference is as good as none."""
+
 _CEILING: Final = 0.95
 """The default's mean from which hardly anything can be better."""
 
@@ -50,7 +53,7 @@ class Choice:
         clustered_by: what the questions of a group share.
         level: of each test, after Holm's correction.
         needed: about how many questions it takes to tell the two best apart, should they differ as they did here; None
-            when they are told apart, did not differ, or it can't be said.
+            when they are told apart, hardly differ, or it can't be said.
         drafted: how many of the questions nobody asked.
         notes: what has to be said beside it, a sentence each.
     """
@@ -95,7 +98,8 @@ def recommend(results: Results, *, default: str = DEFAULT, seed: int = 0, resamp
         for record in results.records(cell)
         if record.question_type == DRAFTED
     }
-    needed = None if recommended is not None else _needed(contest, ordered)
+    told_apart = recommended is not None or any(item.better for item in found)
+    needed = None if told_apart else _needed(contest, ordered)
     return Choice(
         recommended=recommended,
         reason=_reason(contest, ordered, recommended, needed),
@@ -174,6 +178,8 @@ def _needed(contest: Contest, ordered: Sequence[Standing]) -> int | None:
     if len(each) < contest.majority:
         return None
     needed = math.ceil(sorted(each)[contest.majority - 1])
+    if needed > _MOST_NEEDED:
+        return None
     return max(needed, 1 + max(row.difference.n for row in item.budgets if row.difference is not None))
 
 
@@ -197,6 +203,9 @@ def _reason(contest: Contest, ordered: Sequence[Standing], recommended: str | No
         return f"Nothing can be said: {contest.results.status.reasons[0]}."
     if not others:
         return f"Every design shows the same evidence as {contest.default}."
+    if ahead := [item for item in others if item.better]:
+        told = f"{ahead[0].strategy} is ahead of {contest.default}, {_told(ahead[0])}"
+        return f"{told}; but it failed for too many questions to be recommended."
     told = f"The data can't tell {' and '.join(_pair(contest, ordered))} apart: {_told(others[0])}."
     if needed is not None:
         return f"{told} About {needed:,} questions would, should the difference stay what it is."
@@ -227,6 +236,8 @@ def _difference(row: AtBudget) -> str:
 def _notes(contest: Contest, ordered: Sequence[Standing], clusters: int, drafted: int) -> Iterator[str]:
     meaning = DESCRIPTIONS.get(contest.measure, "1 for an answer that the strict judge called correct")
     yield f"Compared is {contest.measure}: {meaning}."
+    if contest.measure == "coverage:words":
+        yield "A design that says the same in other words is valued too low by it; judged answers would tell more."
     if contest.clustered_by == "gold session":
         yield (
             f"Questions that rest on the same session are drawn together ({clusters} groups). What is said holds for"

@@ -12,6 +12,7 @@ from backread.bench.datasets import Dataset
 from backread.bench.spec import ExperimentSpec
 from backread.memory import Memory
 from backread.models.cached_embedder import CachedEmbedder
+from backread.models.roles import ChatRoles
 from backread.parts import named_embedder
 from backread.settings import Settings
 
@@ -27,7 +28,13 @@ def cache_folder() -> Path:
 
 @contextmanager
 def open_bench(
-    spec: ExperimentSpec, dataset: Dataset, settings: Settings, *, folder: Path | None = None
+    spec: ExperimentSpec,
+    dataset: Dataset,
+    settings: Settings,
+    *,
+    folder: Path | None = None,
+    store: Path | None = None,
+    roles: ChatRoles | None = None,
 ) -> Iterator[Memory]:
     """A memory with the embedder and the models of the spec, and no others.
 
@@ -39,6 +46,8 @@ def open_bench(
         dataset: its hash names the store.
         settings: folders, endpoints, time zone and limits.
         folder: where store and vectors are kept; the user's cache when None.
+        store: the file of the store, in place of one in `folder`.
+        roles: chat models in place of those of the spec.
     """
     models = spec.models
     settings = replace(
@@ -59,8 +68,8 @@ def open_bench(
         if spec.embedder != "none":
             embedder = CachedEmbedder(named_embedder(settings, spec.embedder), kept / "vectors.db")
             stack.callback(embedder.close)
-        path = kept / f"{dataset.sha256[:16]}{_roles(dataset)}{built_by}.db"
-        yield stack.enter_context(Memory.open(path, embedder=embedder, settings=settings))
+        path = store or kept / f"{dataset.sha256[:16]}{_roles(dataset)}{built_by}.db"
+        yield stack.enter_context(Memory.open(path, embedder=embedder, model=roles, settings=settings))
 
 
 def _roles(dataset: Dataset) -> str:

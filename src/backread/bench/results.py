@@ -110,13 +110,24 @@ class Results:
         Raises:
             InvalidInputError: there is no such cell.
         """
-        if cell not in self.questions:
-            raise InvalidInputError(f"no records of a cell {cell!r}", hint=f"cells are: {', '.join(self.cells)}")
+        self._require(cell)
         return tuple(self.questions[cell].values())
 
+    def _require(self, cell: str) -> None:
+        if cell not in self.questions:
+            raise InvalidInputError(f"no records of a cell {cell!r}", hint=f"cells are: {', '.join(self.cells)}")
+
     def ok(self, cell: str) -> tuple[QuestionRecord, ...]:
-        """The records of a cell that are not errors."""
-        return tuple(record for record in self.records(cell) if record.status == "ok")
+        """The records of a cell that are not errors, by question id."""
+        self._require(cell)
+        return self._ok[cell]
+
+    @cached_property
+    def _ok(self) -> Mapping[str, tuple[QuestionRecord, ...]]:
+        return {
+            cell: tuple(record for record in records.values() if record.status == "ok")
+            for cell, records in self.questions.items()
+        }
 
     def errors(self) -> tuple[QuestionRecord, ...]:
         """Every record that is an error, by cell and question id."""

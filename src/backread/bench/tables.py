@@ -83,7 +83,7 @@ def value_of(record: QuestionRecord, name: str) -> float | None:
         return None if record.tokens is None else float(record.tokens)
     if name.startswith("accuracy:"):
         verdict = record.verdicts.get(name.removeprefix("accuracy:"))
-        return {"correct": 1.0, "incorrect": 0.0}.get(verdict or "")
+        return 1.0 if verdict == "correct" else 0.0 if verdict == "incorrect" else None
     if record.abstention and not is_answer_measure(name):
         return None
     return record.measures.get(name)

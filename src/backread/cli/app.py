@@ -145,6 +145,7 @@ def _bench_root(ctx: typer.Context) -> None:
 _bench.command("run")(bench.run)
 _bench.command("report")(bench.report)
 _bench.command("compare")(bench.compare)
+_bench.command("choose")(bench.choose)
 app.add_typer(_bench, name="bench", rich_help_panel=_KEEP)
 
 _models = typer.Typer()

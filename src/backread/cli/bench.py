@@ -14,32 +14,37 @@ import typer
 from backread.cli.building import stoppable
 from backread.cli.failures import ExitCode
 from backread.cli.opening import store_settings
-from backread.cli.options import AsJson
+from backread.cli.options import AsJson, StorePath
 from backread.cli.output import console, counted, emit, note, shown, table, tell
-from backread.cli.progress import bar
+from backread.cli.progress import bar, spinner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from backread.bench.datasets import Dataset
+    from backread.bench.deciding import Choice
     from backread.bench.experiment import Outcome, Progress
     from backread.bench.spec import ExperimentSpec
     from backread.memory import Memory
 
-__all__ = ["compare", "report", "run"]
+__all__ = ["choose", "compare", "report", "run"]
 
 Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="What `bench run` wrote.")]
 
 
 def run(
     spec: Annotated[Path, typer.Argument(metavar="SPEC", help="The experiment, a TOML file.")],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="Where records are kept.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="FOLDER", help="Where records are kept. Default: its name."),
+    ] = None,
     data: Annotated[
         Path | None, typer.Option("--data", metavar="PATH", help="Where the data is, in place of the spec's `path`.")
     ] = None,
     limit: Annotated[
         int | None, typer.Option("--limit", metavar="N", min=1, help="Only the first N questions.")
     ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Ask no model: say what would be sent to them.")] = False,
     retry_errors: Annotated[bool, typer.Option("--retry-errors", help="Run failed questions again.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -54,6 +59,10 @@ def run(
     from backread.bench.spec import read_spec
 
     experiment = read_spec(spec, data=data)
+    if dry_run:
+        _dry_run(experiment, limit, as_json=as_json)
+        return
+    out = out or Path(experiment.name)
     with _ready(experiment) as (dataset, memory), stoppable() as stop:
         outcome = _run(experiment, dataset, memory, out, limit, retry_errors, stop)
     if as_json:
@@ -123,21 +132,140 @@ def compare(
     tell(rows)
 
 
+def choose(
+    user: Annotated[
+        str | None, typer.Option("--user", "-u", metavar="ID", help="Whose history in the store is compared on.")
+    ] = None,
+    history: Annotated[
+        Path | None, typer.Option("--history", metavar="FILE", help="Messages as JSON lines, in place of a user's.")
+    ] = None,
+    questions: Annotated[
+        Path | None, typer.Option("--questions", metavar="FILE", help="Questions with the turns that answer them.")
+    ] = None,
+    draft: Annotated[
+        int, typer.Option("--draft", metavar="N", min=1, help="Without questions: draft this many.")
+    ] = 100,
+    designs: Annotated[
+        list[str] | None, typer.Option("--design", metavar="NAME", help="Only these; may be repeated.")
+    ] = None,
+    budgets: Annotated[
+        list[int] | None, typer.Option("--budget", metavar="N", min=1, help="Tokens of evidence; may be repeated.")
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="Where records are kept.")] = Path(
+        "choice"
+    ),
+    path: StorePath = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say which design suits a history, or that the data can't tell.
+
+    Designs answer the same questions at the same budgets. Without questions
+    some are drafted from the history and marked: they are easier than yours.
+    With models for answer and judge answers are compared, else evidence.
+
+      backread bench choose --user ann
+      backread bench choose --history chats.jsonl --questions mine.jsonl
+    """
+    from backread.bench.choosing import prepare
+
+    settings = store_settings(path)
+    with stoppable() as stop:
+        spec = prepare(
+            settings,
+            user=user,
+            history=history,
+            questions=questions,
+            draft=draft,
+            designs=designs or (),
+            budgets=budgets,
+            folder=out,
+        )
+        with _ready(spec) as (dataset, memory), _bar("choice") as show:
+            from backread.bench.choose import choose as chosen
+
+            command = shlex.join(["backread", *sys.argv[1:]])
+            found = chosen(spec, dataset, memory, out, command=command, on_progress=show, cancel=stop)
+    if found is None:
+        raise KeyboardInterrupt
+    if as_json:
+        emit(found)
+        return
+    _tell_choice(found, out)
+
+
+def _tell_choice(found: Choice, out: Path) -> None:
+    numbers = ("budget", "tokens", found.measure, "difference", "95 % interval", "p Holm")
+    rows = table("design", *numbers, right=numbers, fold=["design"])
+    for item in found.standings:
+        for place, row in enumerate(item.budgets):
+            name = "" if place else item.strategy
+            budget = "none" if row.budget is None else f"{row.budget:,}"
+            difference = row.difference
+            low, high = (None, None) if difference is None else (difference.low, difference.high)
+            interval = "" if low is None or high is None else f"{low:+.3f} to {high:+.3f}"
+            rows.add_row(
+                name,
+                budget,
+                "unknown" if row.tokens is None else f"{row.tokens:,.0f}",
+                _number(row.value.mean),
+                "" if difference is None else _number(difference.mean, "+"),
+                interval,
+                "" if row.adjusted is None else f"{row.adjusted:.3f}",
+            )
+    tell(rows, "", f"recommended: {found.recommended}" if found.recommended else "the data can't tell", found.reason)
+    for text in found.notes:
+        note(text)
+    note(f"records in {out}; next: backread bench report {shlex.quote(str(out))}")
+
+
+def _number(value: float | None, sign: str = "") -> str:
+    return "unknown" if value is None else f"{value:{sign}.3f}"
+
+
 @contextmanager
 def _ready(spec: ExperimentSpec) -> Iterator[tuple[Dataset, Memory]]:
     """The data of an experiment, and a memory that holds its histories; kept in the user's cache between runs."""
-    from backread.bench.datasets import fill, load_dataset
+    from backread.bench.datasets import fill
     from backread.bench.opening import open_bench
 
-    dataset = load_dataset(spec.dataset)
-    note(f"{dataset.name}: {counted(len(dataset.questions), 'question')}", label="data")
-    for text in dataset.notes:
-        note(shown(text), label="data")
+    dataset = _loaded(spec)
     with open_bench(spec, dataset, store_settings(None)) as memory:
         users = len({question.user_id for question in dataset.questions})
         with bar("histories", users) as advance:
             fill(memory, dataset, on_progress=advance)
         yield dataset, memory
+
+
+def _loaded(spec: ExperimentSpec) -> Dataset:
+    """The data, with what must be said of it."""
+    from backread.bench.datasets import load_dataset
+
+    dataset = load_dataset(spec.dataset)
+    note(f"{dataset.name}: {counted(len(dataset.questions), 'question')}", label="data")
+    for text in dataset.notes:
+        note(shown(text), label="data")
+    return dataset
+
+
+def _dry_run(spec: ExperimentSpec, limit: int | None, *, as_json: bool) -> None:
+    from backread.bench.dry_run import dry_run
+
+    dataset = _loaded(spec)
+    with spinner("counting"):
+        found = dry_run(spec, dataset, store_settings(None), limit=limit)
+    if as_json:
+        emit(found)
+        return
+    numbers = ("of", "calls", "tokens sent", "tokens got, at most")
+    rows = table("what", "for", *numbers, right=numbers, fold=["what"])
+    for item in found:
+        for row in item.usage:
+            sent, got = (row.input_tokens or 0, row.output_tokens or 0)
+            rows.add_row(
+                item.what, row.purpose, f"{item.per:,}", f"{row.calls / item.per:,.2f}", f"{sent:,}", f"{got:,}"
+            )
+    tell(rows)
+    note("means over questions, or over histories for write-time work; a stand-in answers, see docs/bench.md")
 
 
 def _run(

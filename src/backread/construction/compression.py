@@ -17,7 +17,10 @@ from backread.text.analysis import tokens
 from backread.text.bm25 import idf
 from backread.text.excerpts import sentences
 
-__all__ = ["LeaveOutWords", "Weigh", "WholeText", "history_weights", "kept_words", "leave_out", "word_spans"]
+__all__ = ["RULE", "LeaveOutWords", "Weigh", "WholeText", "history_weights", "kept_words", "leave_out", "word_spans"]
+
+RULE = "words-1"
+"""Names the version of the rule."""
 
 Weigh = Callable[[Iterable[str]], Mapping[str, float]]
 """How much each of several stems says; every stem that is asked for is in the answer."""
@@ -147,7 +150,7 @@ class LeaveOutWords:
     @property
     def fingerprint(self) -> str:
         """Names the version of the rule; the weights are the history's."""
-        return "words-1"
+        return RULE
 
     def compress(self, text: str, rate: float) -> str:
         """See `leave_out`."""

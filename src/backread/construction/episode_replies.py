@@ -27,7 +27,14 @@ def _text(value: Any) -> Any:  # noqa: ANN401 -- whatever a model wrote
     return value
 
 
+def _says(value: str) -> str:
+    if not any(sign.isalnum() for sign in value):
+        raise ValueError("it says nothing")
+    return value
+
+
 _Text = Annotated[str, pydantic.BeforeValidator(_text)]
+_Words = Annotated[_Text, pydantic.AfterValidator(_says)]
 _Lines = Annotated[list[int], pydantic.BeforeValidator(_numbers)]
 
 
@@ -61,7 +68,7 @@ class EpisodeReply(pydantic.BaseModel):
     """A wiki-style page of one session."""
 
     title: _Text = ""
-    overview: _Text
+    overview: _Words
     topics: list[_Text] = []
     entities: list[EntityReply] = []
     events: list[EventReply] = []
@@ -72,7 +79,7 @@ class EpisodeReply(pydantic.BaseModel):
 class SummaryReply(pydantic.BaseModel):
     """A concise summary of one session."""
 
-    summary: Annotated[_Text, pydantic.Field(min_length=1)]
+    summary: _Words
 
 
 class RelationReply(pydantic.BaseModel):

@@ -110,7 +110,7 @@ def draft(
 
 def entry_lines(data: Mapping[str, Any]) -> list[Line]:
     """An entry's lines, of any representation, in the order they are shown; without its time and participants."""
-    lines = [Line(data[name]) for name in ("title", "overview", "summary") if data.get(name)]
+    lines = [Line(data[name]) for name in ("title", "overview", "summary") if _says(data.get(name, ""))]
     if topics := data.get("topics"):
         lines.append(Line(f"Topics: {', '.join(topics)}"))
     if entities := data.get("entities"):
@@ -164,15 +164,23 @@ def _checked(
     for name, said in (("events", "what"), ("facts", "fact"), ("relations", "object")):
         if name not in data:
             continue
-        data[name] = [item for item in data[name] if item[said].strip()]
+        data[name] = [item for item in data[name] if _says(item[said])]
         for item in data[name]:
             for field in ("when_absolute", "when"):
                 if field in item:
                     item[field] = _date(item[field], years)
             item["turns"] = _tied(item, turns)
     if "entities" in data:
-        data["entities"] = [item for item in data["entities"] if item["name"].strip()]
+        data["entities"] = [item for item in data["entities"] if _says(item["name"])]
+    for name in ("topics", "temporal_cues"):
+        if name in data:
+            data[name] = [item for item in data[name] if _says(item)]
     return data
+
+
+def _says(text: str) -> bool:
+    """False for what is blank, or the dots of the prompt's form."""
+    return any(sign.isalnum() for sign in text)
 
 
 def _date(value: str, years: set[str] | None) -> str:

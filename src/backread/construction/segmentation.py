@@ -107,7 +107,7 @@ def similarities(texts: Sequence[str], embedder: Embedder | None) -> list[float]
         counts = [_counts(text) for text in texts]
         return [_cosine(one, other) for one, other in pairwise(counts)]
     vectors = embedder.embed(texts)
-    return [float(value) for value in np.sum(vectors[:-1] * vectors[1:], axis=1).round(_COSINE_PLACES)]
+    return [round(float(value), _COSINE_PLACES) for value in np.sum(vectors[:-1] * vectors[1:], axis=1)]
 
 
 def word_cosine(one: str, other: str) -> float:

@@ -118,7 +118,7 @@ def _is_protected(text: str) -> bool:
         match.group()[0].isupper()
         and match.start() not in starts
         and not _FIRST_PERSON.match(match.group())
-        and not _is_covered([token.surface for token in tokens(match.group())])
+        and not _lexicon_words().issuperset(token.surface for token in tokens(match.group()))
         for match in _WORD.finditer(text)
     )
 
@@ -128,6 +128,12 @@ def _phrases() -> frozenset[tuple[str, ...]]:
     """The lexicon, its words as analysis folds them."""
     listed = (phrase for line in _LEXICON.splitlines() for phrase in line.split(",") if phrase.strip())
     return frozenset(tuple(token.surface for token in tokens(phrase)) for phrase in listed)
+
+
+@cache
+def _lexicon_words() -> frozenset[str]:
+    """The words of the lexicon: with a capital they are no names."""
+    return frozenset(word for phrase in _phrases() for word in phrase)
 
 
 class _Said:

@@ -77,7 +77,11 @@ def _one_of(names: Collection[str]) -> tuple[Callable[[object], str], dict[str, 
     return check, {"type": "string", "enum": sorted(names)}
 
 
-_NOT_BLANK: Final = {"type": "string", "pattern": r"\S"}
+# What `str.strip` leaves something of, in the notation of every regular expression there is: \S differs between them.
+_NOT_BLANK: Final = {
+    "type": "string",
+    "pattern": r"[^\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]",
+}
 _is_role, _ROLE_SCHEMA = _one_of(ROLES)
 _is_strategy, _STRATEGY_SCHEMA = _one_of(STRATEGIES)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol, runtime_checkable
 
-from backread.models.base import ChatModel, Embedder, Reranker
+from backread.models.base import ChatModel, Compressor, Embedder, Reranker
 from backread.retrieval.base import Retriever
 from backread.store.history import History
 from backread.text.tokens import TokenCounter, default_counter
@@ -48,6 +48,7 @@ class Parts:
         build_chat: the model that writes memory when turns arrive.
         embedder: makes vectors; None where there is none.
         reranker: a cross-encoder, for designs that have one in them.
+        compressor: leaves out words before a model reads them; None where designs do that by rule.
         fixed_retriever: True when the caller chose `retriever` for every design; else a design with a retriever of its
             own, as published, makes that from `embedder` and `reranker`.
     """
@@ -57,6 +58,7 @@ class Parts:
     build_chat: ChatModel | None = None
     embedder: Embedder | None = None
     reranker: Reranker | None = None
+    compressor: Compressor | None = None
     fixed_retriever: bool = False
 
 

@@ -9,6 +9,8 @@ from backread.errors import NotFoundError
 from backread.strategies.base import Parts, Strategy
 from backread.strategies.full_context.strategy import FullContext
 from backread.strategies.lazymem.strategy import LazyMem
+from backread.strategies.leanmem.strategy import LeanMem
+from backread.strategies.lightmem.strategy import LightMem
 from backread.strategies.naive_rag.strategy import NaiveRag
 from backread.strategies.search_o1.strategy import SearchO1
 from backread.strategies.t2mem.strategy import T2Mem
@@ -20,6 +22,17 @@ STRATEGIES: Mapping[str, Callable[[Parts], Strategy]] = MappingProxyType(
         "full_context": lambda parts: FullContext(),
         "lazymem": LazyMem.of,
         "lazymem:keep_hits": lambda parts: LazyMem.of(parts, keep_hits_when_invalid=True),
+        "leanmem": LeanMem.of,
+        "leanmem:no_evolution": lambda parts: LeanMem.of(parts, name="leanmem:no_evolution"),
+        "leanmem:no_filter": lambda parts: LeanMem.of(parts, name="leanmem:no_filter"),
+        "leanmem:no_plan": lambda parts: LeanMem.of(parts, name="leanmem:no_plan"),
+        "leanmem:no_schedule": lambda parts: LeanMem.of(parts, name="leanmem:no_schedule"),
+        "leanmem:no_segments": lambda parts: LeanMem.of(parts, name="leanmem:no_segments"),
+        "lightmem": LightMem.of,
+        "lightmem:faithful": lambda parts: LightMem.of(parts, "faithful"),
+        "lightmem:r4": lambda parts: LightMem.of(parts, "r4"),
+        "lightmem:r6": lambda parts: LightMem.of(parts, "r6"),
+        "lightmem:user_only": lambda parts: LightMem.of(parts, "user_only"),
         "naive_rag": lambda parts: NaiveRag(parts.retriever),
         "naive_rag:round": lambda parts: NaiveRag(parts.retriever, unit="round"),
         "naive_rag:session": lambda parts: NaiveRag(parts.retriever, unit="session"),

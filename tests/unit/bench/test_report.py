@@ -337,6 +337,13 @@ def test_without_a_judge_no_retrieval_figure_is_an_accuracy() -> None:
     assert not any("ccuracy" in caption for caption in shown)
 
 
+def test_memory_quality_has_a_part_when_it_was_graded(parts: dict[str, Section]) -> None:
+    records = [question(n, tokens=5, quality={"detail": grade}) for n, grade in enumerate((4, 1, None))]
+    quality = next(part for part in sections(results(records)) if part.title == "Memory quality")
+    assert rows(quality.tables[0]) == [{"cell": PLAIN.name, "detail (n)": "2.500 (2)"}]
+    assert "Memory quality" not in parts
+
+
 def test_the_baseline_can_be_chosen() -> None:
     records = [
         judged(n, "correct" if cell == FANCY else "incorrect", cell, user_id=f"u{n}")

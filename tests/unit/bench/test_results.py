@@ -59,6 +59,11 @@ def test_order_is_that_of_the_spec_and_of_ids_whatever_came_first() -> None:
         found.records("other")
 
 
+def test_designs_of_another_version_leave_the_order_of_the_records() -> None:
+    spec = {"designs": [{"strategy": "plain", "unheard_of": 1}]}
+    assert results(question(1, FANCY), question(1), spec=spec).cells == (FANCY.name, PLAIN.name)
+
+
 def test_records_of_two_experiments_are_never_mixed() -> None:
     with pytest.raises(InvalidInputError, match=r"plain/bm25/budget=200/q001 is of spec s2, the experiment is s1"):
         results(question(1, spec_hash="s2"))

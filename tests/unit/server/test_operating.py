@@ -164,3 +164,8 @@ class TestDescription:
                 assert "query.odd" in [place["where"] for place in told["errors"]], path
         server.problem("GET", "/v1/openapi.json?odd=1", status=422)
         assert len(server.get(users_path("ann", "turns"))["items"]) == 1
+
+    def test_what_is_blank_is_described(self, described: dict[str, Any]) -> None:
+        pattern = described["components"]["schemas"]["SearchRequest"]["properties"]["query"]["pattern"]
+        signs = [chr(code) for code in range(0x110000)]
+        assert [sign for sign in signs if not re.search(pattern, sign)] == [s for s in signs if not s.strip()]

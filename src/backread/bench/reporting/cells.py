@@ -111,7 +111,10 @@ def _token_plots(view: View) -> list[Plot]:
                 continue
             group = [p for p in found if limit(p.cell) is not None or (p.cell.depth is None and p.cell.budget is None)]
             name = f"{value.replace(':', '-')}-by-{what}"
-            caption = f"{label(value)} against tokens; each mark is a {what}, with its 95 % interval if any."
+            caption = (
+                f"{label(value)} against tokens; each mark is a {what}, with its 95 % interval if any. Marks at the"
+                " same tokens stand beside each other."
+            )
             plots.append(Plot(name, token_plot(_lines(view, group), value=label(value), salt=name), caption))
     return plots
 

@@ -19,7 +19,7 @@ CONTROL_LIMIT: Final = 0.1
 """The share of vague answers that a judge may let pass before a report warns."""
 
 _SAID: Final = {
-    "ok": "every question has a record, and the judges could be read.",
+    "ok": "nothing is missing, and no judge failed.",
     "degraded": "some figures rest on less than they should.",
     "failed": "a judge could not be read too often, so its figures say nothing.",
 }

@@ -20,8 +20,8 @@ __all__ = ["Events", "at", "digest", "event_text", "evolved", "spans"]
 
 
 def event_text(topic: str, state: str) -> str:
-    """The text by which events are found related: topic and state."""
-    return f"{topic}. {state}"
+    """The text by which events are found, and found related: topic and state."""
+    return f"{topic}. {state}" if topic else state
 
 
 def digest(entry: Entry | EntryDraft) -> str:

@@ -84,7 +84,7 @@ class Materials:
             return self._profile(place, routing)
         turns = source_turns(place.segment, routing)
         if routing.action == "event":
-            event = self._event(place, turns)
+            event = self._event(place, routing, turns)
             if event is not None:
                 return [event]
             self._note("event", "events were kept as records: the model gave none that can be used")
@@ -119,13 +119,13 @@ class Materials:
             made.append(self._draft(place, "profile", data, text, turns, shown, name, f":{number}"))
         return made
 
-    def _event(self, place: Place, turns: Sequence[Turn]) -> EntryDraft | None:
+    def _event(self, place: Place, routing: Routing, turns: Sequence[Turn]) -> EntryDraft | None:
         """An event; None when the model gave none that can be used."""
         from backread.strategies.leanmem.replies import EventReply
 
         if self.chat is None:
-            topic = ", ".join(self.tagger.tag([_text(turn) for turn in turns], place.around)[:3])
-            state, anchor = rules.state_by_rule(turns), rules.anchor_by_rule(turns)
+            topic, anchor = "", rules.anchor_by_rule(routing.utterances)
+            state = rules.state_by_rule(routing.utterances)
         else:
             reply = self._ask("event", turns, EventReply, _EVENT_TOKENS)
             if reply is None or not _is_of(reply.state, turns):

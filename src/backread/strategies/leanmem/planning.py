@@ -19,7 +19,7 @@ from backread.text.times import format_time
 if TYPE_CHECKING:
     from backread.strategies.leanmem.replies import PlanReply
 
-__all__ = ["DEPTH", "DEEPEST", "MOST", "Plan", "make_plan", "shares", "uniform_plan"]
+__all__ = ["DEEPEST", "DEPTH", "MOST", "Plan", "make_plan", "shares", "uniform_plan"]
 
 DEPTH = 5
 """Entries of each kind where a plan doesn't say."""

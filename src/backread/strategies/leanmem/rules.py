@@ -2,14 +2,14 @@
 
 A segment is kept as the first of these that fits, in the paper's order of priority:
 
-1. record, when details matter: an utterance of more than 120 words, or of three lines of a list, or with code;
+1. record, when a note could not hold it: its utterances have more than 80 tokens, three lines of a list, or code;
 2. event, when a sentence has a digit, an expression of time, or a word of change ("now", "no longer", "moved");
-3. profile, when at least half of its sentences are stable descriptions of the speaker: "my … is", "I am a", "I like",
-   "I live in", "I have a", "my name is", and the like in Spanish, German and French;
+3. profile, when each of its sentences, but for questions and greetings, is a stable description of the speaker: "my …
+   is", "I am a", "I like", "I live in", "I have a", "my name is", and the like in Spanish, German and French;
 4. record.
 
-Nothing is ignored. Dates are not resolved and nothing is rephrased: it stands in for the published design where there
-is no model, and is no measure of it.
+So no statement is lost, and none is ignored, dated or rephrased. It stands in for the published design where
+there is no model, and is no measure of it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import re
 from collections.abc import Sequence
 
 from backread.construction.segmentation import Segment
+from backread.construction.utterances import is_chatter
 from backread.strategies.leanmem.dating import days_in
 from backread.strategies.leanmem.routing import Attribute, Routing
 from backread.text.cues import ASKS, time_expressions, turn_cues
@@ -28,10 +29,9 @@ from backread.types import Turn
 
 __all__ = ["anchor_by_rule", "attributes_in", "gist_by_rule", "route_by_rule", "state_by_rule", "tells_change"]
 
-_LONG = 120
-_LIST = 3
+_NOTE = 80  # tokens of an event
 _GIST = 60
-_STATE = 80
+_LIST = 3
 
 _CHANGE = re.compile(
     r"\b(?:now|no longer|any ?more|used to|since|started|stopped|began|begun|quit|switched|changed|moved|became|become|"
@@ -65,16 +65,16 @@ _ATTRIBUTES = tuple(
 
 def route_by_rule(segment: Segment) -> Routing:
     """What the rules decide about a segment; see the module."""
-    if any(_is_detailed(turn.text) for turn in segment.utterances):
+    texts = [turn.text for turn in segment.utterances]
+    if any(turn.caption for turn in segment.utterances) or any(map(_is_detailed, texts)) or _tokens(texts) > _NOTE:
         return Routing("record", segment.utterances)
-    changed = tuple(turn for turn in segment.utterances if any(map(tells_change, _sentences(turn.text))))
-    if changed:
-        return Routing("event", changed)
-    described = {turn.turn_id: attributes_in(turn.text) for turn in segment.utterances}
-    attributes = tuple(dict.fromkeys(item for found in described.values() for item in found))
-    said = sum(len(_sentences(turn.text)) for turn in segment.utterances)
-    if attributes and 2 * sum(map(len, described.values())) >= said:
-        return Routing("profile", tuple(turn for turn in segment.utterances if described[turn.turn_id]), attributes)
+    said = [sentence for text in texts for sentence in _sentences(text)]
+    if any(map(tells_change, said)):
+        return Routing("event", segment.utterances)
+    attributes = [item for text in texts for item in attributes_in(text)]
+    telling = [sentence for sentence in said if not (turn_cues(sentence) & ASKS or is_chatter(sentence))]
+    if attributes and len(attributes) == len(telling):
+        return Routing("profile", segment.utterances, tuple(dict.fromkeys(attributes)))
     return Routing("record", segment.utterances)
 
 
@@ -101,9 +101,8 @@ def attributes_in(text: str) -> list[Attribute]:
 
 
 def state_by_rule(turns: Sequence[Turn]) -> str:
-    """What an event says: the sentences that tell of time or change, in order, as much as fits 80 tokens."""
-    told = [sentence for turn in turns for sentence in _sentences(turn.text) if tells_change(sentence)]
-    return _filled(told or [turn.text for turn in turns], _STATE)
+    """What an event says: what was said, each speaker's words after their name."""
+    return " ".join(f"{turn.name}: {' '.join(turn.text.split())}" for turn in turns)
 
 
 def anchor_by_rule(turns: Sequence[Turn]) -> str:
@@ -119,15 +118,18 @@ def gist_by_rule(turns: Sequence[Turn]) -> str:
     """The sentences that say most by their content words, in order, as much as fits 60 tokens."""
     said = [sentence for turn in turns for sentence in _sentences(turn.text)]
     said = said or [turn.caption for turn in turns if turn.caption] or [turn.text for turn in turns]
-    counter = EstimateCounter()
+    count = EstimateCounter().count
     room = _GIST
     chosen: list[int] = []
     for place in sorted(range(len(said)), key=lambda place: -len(content(said[place]))):
-        cost = counter.count(said[place])
+        cost = count(said[place])
         if cost <= room:
             chosen.append(place)
             room -= cost
-    return " ".join(said[place] for place in sorted(chosen)) or _filled(said, _GIST)
+    if chosen:
+        return " ".join(said[place] for place in sorted(chosen))
+    start, end = excerpt(said[0], (), max_tokens=_GIST, count=count)
+    return said[0][start:end]
 
 
 def _sentences(text: str) -> list[str]:
@@ -135,16 +137,8 @@ def _sentences(text: str) -> list[str]:
 
 
 def _is_detailed(text: str) -> bool:
-    return len(text.split()) > _LONG or len(_LIST_LINE.findall(text)) >= _LIST or _CODE.search(text) is not None
+    return len(_LIST_LINE.findall(text)) >= _LIST or _CODE.search(text) is not None
 
 
-def _filled(texts: Sequence[str], room: int) -> str:
-    """Texts one after another as long as they fit; the beginning of the first when that alone is too long."""
-    count = EstimateCounter().count
-    start, end = excerpt(texts[0], (), max_tokens=room, count=count)
-    filled = texts[0][start:end]
-    for text in texts[1:]:
-        if count(f"{filled} {text}") > room:
-            break
-        filled = f"{filled} {text}"
-    return filled
+def _tokens(texts: Sequence[str]) -> int:
+    return EstimateCounter().count(" ".join(texts))

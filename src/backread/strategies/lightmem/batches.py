@@ -58,6 +58,7 @@ class Book:
         sensory: turn ids of each round in the sensory buffer.
         short_term: turn ids of each topic in the short-term buffer.
         compared: by entry id, what the entry was last compared with; see `updating`.
+        maintained: the entries that need no comparing, as of `updating`; "" when some may.
         batch_count: number of the next batch.
         topic_count: number of the next topic.
     """
@@ -66,6 +67,7 @@ class Book:
     sensory: tuple[Ids, ...] = ()
     short_term: tuple[Ids, ...] = ()
     compared: Mapping[str, str] = field(default_factory=dict)
+    maintained: str = ""
     batch_count: int = 0
     topic_count: int = 0
 
@@ -78,6 +80,7 @@ class Book:
             _ids(part.get("sensory", ())),
             _ids(part.get("short_term", ())),
             part.get("compared", {}),
+            part.get("maintained", ""),
             part.get("batch_count", 0),
             part.get("topic_count", 0),
         )
@@ -99,6 +102,7 @@ class Book:
             "sensory": self.sensory,
             "short_term": self.short_term,
             "compared": self.compared,
+            "maintained": self.maintained,
             "batch_count": self.batch_count,
             "topic_count": self.topic_count,
         }

@@ -233,7 +233,7 @@ class _Run:
             f"Question: {quote(safe(self._question))}",
             f"This is step {step} of {loop.steps}{', the last one' if step == loop.steps else ''}.",
             f"Entries you have seen: {', '.join(map(str, sorted(self._seen)))}." if loop.tools == "all" else "",
-            prompt.form.replace("{example}", tools.form),
+            prompt.form,
         ]
         return [ChatMessage("system", rules), ChatMessage("user", "\n\n".join(part for part in parts if part))]
 

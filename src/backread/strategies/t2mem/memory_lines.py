@@ -58,7 +58,7 @@ def read_lines(
     offered = {**remembered, **observation.turns}
     for item in cache:
         text = " ".join(item.text.split())
-        if not text:
+        if not any(sign.isalnum() for sign in text):
             continue
         named = known_ids(item.turns, offered, lambda label: label)
         unknown += len(named.unknown)

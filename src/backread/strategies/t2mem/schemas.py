@@ -10,7 +10,7 @@ import pydantic
 __all__ = ["Action", "Cached", "StepReply", "StepReplyWithoutRaw"]
 
 _NAMES = {name.lower(): name for name in ("Answer", "SearchMeta", "ReadRaw")}
-_CALL = re.compile(r"\W*(answer|searchmeta|readraw)\b\D{0,20}(\d{0,9})\D*", re.IGNORECASE)
+_CALL = re.compile(r"\W*(answer|searchmeta|readraw)\W*(?:entry_id|k)?\W*(\d{0,9})\W*", re.IGNORECASE)
 
 
 def _name(value: Any) -> Any:  # noqa: ANN401 -- whatever a model wrote

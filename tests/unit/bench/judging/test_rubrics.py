@@ -99,7 +99,7 @@ def test_the_parts_of_a_prompt() -> None:
 
 
 def test_what_small_models_forget_is_said_again_behind_the_answer() -> None:
-    assert prompt("strict", "fact").form.startswith('The verdict is "incorrect" for an answer that names several')
+    assert prompt("strict", "fact").form.startswith("Before you grade: does the answer name several candidates")
     assert prompt("strict", "abstention").form.startswith("Before you grade: does the answer only say")
     lenient = prompt("lenient", "fact")
     assert lenient.form.startswith("Grade the answer above.")
