@@ -20,6 +20,7 @@ import typer
 from typer.testing import CliRunner
 
 from backread import errors
+from backread.bench.measures.names import DESCRIPTIONS
 from backread.cli import app
 from backread.retrieval.registry import RETRIEVERS
 from backread.settings import ENVIRONMENT, Settings
@@ -67,6 +68,11 @@ def strategies_list() -> str:
     return "\n".join(f"- `{name}`" for name in STRATEGIES)
 
 
+def measures_table() -> str:
+    rows = [f"| {name} | {what.replace('|', chr(92) + '|')} |" for name, what in DESCRIPTIONS.items()]
+    return "\n".join(["| measure | what it is |", "| --- | --- |", *rows])
+
+
 def error_tree() -> str:
     return "```text\n" + (errors.__doc__ or "").split("```")[1].strip("\n") + "\n```"
 
@@ -75,6 +81,7 @@ PARTS: Mapping[str, Callable[[], str]] = MappingProxyType(
     {
         "commands": commands,
         "errors": error_tree,
+        "measures": measures_table,
         "retrievers": retrievers_table,
         "settings": settings_table,
         "strategies": strategies_list,

@@ -33,8 +33,20 @@ def _says(value: str) -> str:
     return value
 
 
-_Text = Annotated[str, pydantic.BeforeValidator(_text)]
-_Words = Annotated[_Text, pydantic.AfterValidator(_says)]
+def _at_most(size: int) -> Any:  # noqa: ANN401 -- pydantic has no name for it
+    """A length the schema asks for, so that a small model can't go round in circles; a longer text is fine too."""
+    return pydantic.Field(json_schema_extra={"maxLength": size})
+
+
+def _first(size: int) -> Any:  # noqa: ANN401 -- pydantic has no name for it
+    """A number of items the schema asks for; more are fine too."""
+    return pydantic.Field(json_schema_extra={"maxItems": size})
+
+
+_Plain = Annotated[str, pydantic.BeforeValidator(_text)]
+_Text = Annotated[_Plain, _at_most(200)]
+_Overview = Annotated[_Plain, _at_most(500), pydantic.AfterValidator(_says)]
+_Summary = Annotated[_Plain, _at_most(1500), pydantic.AfterValidator(_says)]
 _Lines = Annotated[list[int], pydantic.BeforeValidator(_numbers)]
 
 
@@ -68,18 +80,18 @@ class EpisodeReply(pydantic.BaseModel):
     """A wiki-style page of one session."""
 
     title: _Text = ""
-    overview: _Words
-    topics: list[_Text] = []
-    entities: list[EntityReply] = []
-    events: list[EventReply] = []
-    facts: list[FactReply] = []
-    temporal_cues: list[_Text] = []
+    overview: _Overview
+    topics: Annotated[list[_Text], _first(6)] = []
+    entities: Annotated[list[EntityReply], _first(8)] = []
+    events: Annotated[list[EventReply], _first(8)] = []
+    facts: Annotated[list[FactReply], _first(8)] = []
+    temporal_cues: Annotated[list[_Text], _first(4)] = []
 
 
 class SummaryReply(pydantic.BaseModel):
     """A concise summary of one session."""
 
-    summary: _Words
+    summary: _Summary
 
 
 class RelationReply(pydantic.BaseModel):
@@ -95,4 +107,4 @@ class RelationReply(pydantic.BaseModel):
 class GraphReply(pydantic.BaseModel):
     """The relations of one session."""
 
-    relations: list[RelationReply]
+    relations: Annotated[list[RelationReply], _first(20)]

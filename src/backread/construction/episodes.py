@@ -30,6 +30,7 @@ Representation = Literal["episode", "summary", "graph"]
 """What an entry is: T2Mem's semi-structured page, or one of the two it is compared with."""
 
 MAX_TOKENS = 1024
+MOST_TOKENS = 2048  # a page of more is a model that goes round in circles
 SMALLER_PROMPTS = 5  # down to 1/32 of a session: the window is not known beforehand
 
 _YEAR = re.compile(r"\d{4}")
@@ -66,7 +67,13 @@ def model_maker(chat: ChatModel, representation: Representation, *, strategy: st
             cut = share < 1
             messages = _request(episode_prompt(representation), session, beginning(whole, share))
             return complete_as(
-                chat, messages, model_type[representation], purpose="build", max_tokens=MAX_TOKENS, instruct=False
+                chat,
+                messages,
+                model_type[representation],
+                purpose="build",
+                max_tokens=MAX_TOKENS,
+                most_tokens=MOST_TOKENS,
+                instruct=False,
             )
 
         found = with_smaller_prompts(send, tries=SMALLER_PROMPTS)
