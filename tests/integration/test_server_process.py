@@ -133,6 +133,8 @@ class _Slow(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def slow_chat() -> Iterator[str]:
+    _Slow.asked.clear()
+    _Slow.go.clear()
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Slow) as endpoint:
         thread = threading.Thread(target=endpoint.serve_forever)
         thread.start()
@@ -164,6 +166,23 @@ def test_what_runs_is_answered_before_the_end(serve: Callable[..., Any], slow_ch
     assert whole.json()["text"] == "Under the blue pot [1]."
     assert streamed.text.count("event: answer\n") == 1
     assert '"text":"Under the blue pot [1]."' in streamed.text
+
+
+def test_a_second_interrupt_waits_for_nothing(serve: Callable[..., Any], slow_chat: str, path: Path) -> None:
+    with serve(OPENAI_BASE_URL=slow_chat, BACKREAD_MODEL="m") as (url, process), ThreadPoolExecutor(1) as pool:
+        turn = {"role": "user", "content": "The key is under the blue pot.", "id": "m1"}
+        httpx2.post(f"{url}/v1/users/ann/turns", json={"messages": [turn]})
+        body = {"question": "Where is the key?"}
+        answer = pool.submit(httpx2.post, f"{url}/v1/users/ann/ask", json=body, timeout=60)
+        assert _Slow.asked.wait(60)
+        process.send_signal(signal.SIGINT)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(1)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 130
+        with pytest.raises(httpx2.TransportError):
+            answer.result()
+    assert stored(path) == {"m1": turn["content"]}
 
 
 def test_an_interrupt_is_no_failure(serve: Callable[..., Any]) -> None:

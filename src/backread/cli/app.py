@@ -21,6 +21,7 @@ from backread.cli import (
     exporting,
     importing,
     keeping,
+    mcp,
     models,
     reading,
     searching,
@@ -125,6 +126,7 @@ app.command("show", rich_help_panel=_READ)(reading.show)
 app.command("entries", rich_help_panel=_READ)(building.entries)
 app.command("export", rich_help_panel=_READ)(exporting.export)
 app.command("serve", rich_help_panel=_SERVE)(serving.serve)
+app.command("mcp", rich_help_panel=_SERVE)(mcp.mcp)
 app.command("verify", rich_help_panel=_KEEP)(keeping.verify)
 app.command("reindex", rich_help_panel=_KEEP)(keeping.reindex)
 app.command("stats", rich_help_panel=_KEEP)(keeping.stats)

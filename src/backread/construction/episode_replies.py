@@ -43,11 +43,11 @@ def _first(size: int) -> Any:  # noqa: ANN401 -- pydantic has no name for it
     return pydantic.Field(json_schema_extra={"maxItems": size})
 
 
+_Lines = Annotated[list[int], pydantic.BeforeValidator(_numbers), _first(6)]
 _Plain = Annotated[str, pydantic.BeforeValidator(_text)]
 _Text = Annotated[_Plain, _at_most(200)]
 _Overview = Annotated[_Plain, _at_most(500), pydantic.AfterValidator(_says)]
 _Summary = Annotated[_Plain, _at_most(1500), pydantic.AfterValidator(_says)]
-_Lines = Annotated[list[int], pydantic.BeforeValidator(_numbers)]
 
 
 class EntityReply(pydantic.BaseModel):

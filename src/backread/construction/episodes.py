@@ -164,10 +164,10 @@ def _request(prompt: Prompt, session: Session, lines: Sequence[str]) -> list[Cha
 def _checked(
     reply: replies.EpisodeReply | replies.SummaryReply | replies.GraphReply, turns: Sequence[Turn]
 ) -> dict[str, Any]:
-    """A reply as data: line numbers become turn ids, dates that nothing supports go, and so do blank items."""
+    """A reply as data: line numbers become turn ids; dates and wordings that nothing supports go, and blank items."""
     data: dict[str, Any] = reply.model_dump()
-    undated = all(turn.said_at is None for turn in turns)
-    years = set(_YEAR.findall(" ".join(turn.text for turn in turns))) if undated else None
+    words = _folded(" ".join(turn.text for turn in turns))
+    years = set(_YEAR.findall(words)) if all(turn.said_at is None for turn in turns) else None
     for name, said in (("events", "what"), ("facts", "fact"), ("relations", "object")):
         if name not in data:
             continue
@@ -176,6 +176,8 @@ def _checked(
             for field in ("when_absolute", "when"):
                 if field in item:
                     item[field] = _date(item[field], years)
+            if item.get("when_said") and _folded(item["when_said"]) not in words:
+                item["when_said"] = ""  # it is what was said or nothing
             item["turns"] = _tied(item, turns)
     if "entities" in data:
         data["entities"] = [item for item in data["entities"] if _says(item["name"])]
@@ -188,6 +190,10 @@ def _checked(
 def _says(text: str) -> bool:
     """False for what is blank, or the dots of the prompt's form."""
     return any(sign.isalnum() for sign in text)
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.casefold().split())
 
 
 def _date(value: str, years: set[str] | None) -> str:

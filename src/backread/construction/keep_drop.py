@@ -36,8 +36,10 @@ __all__ = ["EXAMPLE", "PROMPT_TOKENS", "RESPONSE_TOKENS", "WindowDecisions", "ke
 PROMPT_TOKENS = 8192
 RESPONSE_TOKENS = 3072
 
-EXAMPLE = "Anna: the bike costs 40 euros (2020-02-29)"
-"""The text of the prompt's example; a reply that repeats it is invalid."""
+EXAMPLE = "Ivo sold the bike for 40 euros."
+"""What the example in the prompt keeps; a small model may repeat it, and such a reply is invalid."""
+
+_EXAMPLE_SIZE = 4
 
 _MARK = " […cut]"
 _SMALLEST_CUT = 8
@@ -145,7 +147,8 @@ def prompt_hash() -> str:
 
 @cache
 def _prompt() -> str:
-    return files("backread.construction").joinpath("prompts/keep_drop.md").read_text(encoding="utf-8")
+    text = files("backread.construction").joinpath("prompts/keep_drop.md").read_text(encoding="utf-8")
+    return text.strip().replace("{example}", EXAMPLE)
 
 
 class _Request(NamedTuple):
@@ -264,17 +267,24 @@ def _messages(
     turns: Sequence[Turn],
     texts: Sequence[str],
 ) -> list[ChatMessage]:
-    """The rules, then the window, the question and the form of the reply, which small models follow best at the end."""
-    rules, form = _prompt().split("\n---\n")
+    """The rules, an example with its reply, and the window; the form comes last, where small models still follow it.
+
+    What is the same for every window stands first, so that servers can reuse it.
+    """
+    rules, form, example, reply = _prompt().split("\n---\n")
     lines = [
         quote(f"[{number}] ({format_time(turn.said_at)}) {turn.name}: {text}")
         for number, (turn, text) in enumerate(zip(turns, texts, strict=True), 1)
     ]
-    form = form.strip().replace("{size}", str(len(turns))).replace("{example}", EXAMPLE)
     now = f"Now: {format_time(asked_at)}\n" if asked_at is not None else ""
     window = f"Date of the conversation: {_day(session)}\n{fence(lines, label='messages')}"
-    asked = f"{window}\n\n{now}Question: {quote(question)}\n\n{form}"
-    return [ChatMessage("system", rules), ChatMessage("user", asked)]
+    asked = f"{window}\n\n{now}Question: {quote(question)}"
+    return [
+        ChatMessage("system", rules),
+        ChatMessage("user", f"{example}\n\n{form.replace('{size}', str(_EXAMPLE_SIZE))}"),
+        ChatMessage("assistant", reply),
+        ChatMessage("user", f"{asked}\n\n{form.replace('{size}', str(len(turns)))}"),
+    ]
 
 
 def _day(session: Session | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from typing import Any, Final
@@ -65,7 +66,7 @@ def create_app(
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         app.state.service = served = service()  # an app may be started again after it has ended
         yield
-        served.close()
+        await asyncio.to_thread(served.close)
 
     app = _App(
         title="backread",
@@ -80,15 +81,19 @@ def create_app(
     )
     app.state.service = service()
     problems.install(app)
-    for module in (turns, finding, building, operating):
-        app.include_router(module.router)
-    app.add_api_route("/v1/openapi.json", _openapi, include_in_schema=False, dependencies=[NoQuery])
+    _add_operations(app)
     # The last one added is the first one passed.
     app.add_middleware(Guard, keys=keys, body_bytes=body_bytes, open_paths=open_paths)
     app.add_middleware(EncodedPaths)
     app.add_middleware(SecurityHeaders)
     app.add_middleware(Counted, metrics=metrics)
     return app
+
+
+def _add_operations(app: FastAPI) -> None:
+    for module in (turns, finding, building, operating):
+        app.include_router(module.router)
+    app.add_api_route("/v1/openapi.json", _openapi, include_in_schema=False, dependencies=[NoQuery])
 
 
 def _openapi(request: Request) -> Response:

@@ -18,10 +18,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from backread.server.keys import ADMIN, Keys, Principal
 from backread.server.problems import SECURITY_HEADERS, Problem, problem, respond
 
-__all__ = ["OPEN_PATHS", "EncodedPaths", "Guard", "SecurityHeaders", "is_loopback"]
+__all__ = ["OPEN_PATHS", "PAGE_PREFIX", "EncodedPaths", "Guard", "SecurityHeaders", "is_loopback"]
 
 OPEN_PATHS: Final = frozenset({"/healthz", "/readyz", "/v1/openapi.json"})
 """Paths that need no key: they tell nothing of what is stored."""
+
+PAGE_PREFIX: Final = "/ui/"
+"""Paths of the page, as "/" is. They pass without a key: the page signs people in itself, with a cookie."""
 
 _BEARER: Final = re.compile(r"Bearer +([!-~]+)", re.IGNORECASE)
 
@@ -35,7 +38,7 @@ def is_loopback(host: str) -> bool:
 
 
 class EncodedPaths:
-    """Matches paths of the API as they were sent: an id keeps its "%2F" until its segment is cut out.
+    """Matches paths of the API and the page as they were sent: an id keeps its "%2F" until its segment is cut out.
 
     Decoded first, as ASGI has it, "a/b" would be two segments, and "%2F" and "/" the same id.
     """
@@ -48,7 +51,7 @@ class EncodedPaths:
         if scope["type"] == "http":
             raw = scope.get("raw_path")
             path = quote(scope["path"]) if raw is None else raw.decode("latin-1")
-            if path.removeprefix(scope.get("root_path", "")).startswith("/v1/"):
+            if path.removeprefix(scope.get("root_path", "")).startswith(("/v1/", PAGE_PREFIX)):
                 scope["path"] = path
         await self._app(scope, receive, send)
 
@@ -123,7 +126,8 @@ class Guard:
             return ADMIN
         match = _BEARER.fullmatch(headers.get("authorization", "").strip())
         owner = self._keys.owner(match[1]) if match else None
-        if owner is None and scope["path"].removeprefix(scope.get("root_path", "")) not in self._open:
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        if owner is None and path not in self._open and path != "/" and not path.startswith(PAGE_PREFIX):
             return problem(401, "this needs a key", hint="send Authorization: Bearer and your key")
         return owner
 

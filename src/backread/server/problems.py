@@ -121,7 +121,9 @@ def problem(
 ) -> Problem:
     """The problem of a status; `name` is that of the error behind it."""
     kind = "about:blank" if name is None else f"urn:backread:{name}"
-    return Problem(kind, HTTPStatus(status).phrase, status, detail, hint or _HINTS.get(status), tuple(places))
+    if hint is None and (name is None or status == HTTPStatus.INTERNAL_SERVER_ERROR):
+        hint = _HINTS.get(status)
+    return Problem(kind, HTTPStatus(status).phrase, status, detail, hint, tuple(places))
 
 
 def problem_of(error: Exception) -> Problem:

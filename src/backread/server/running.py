@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
+from types import FrameType
 from typing import Final
 
 import uvicorn
@@ -16,6 +18,7 @@ from backread.server.keys import Keys
 __all__ = ["address", "listen", "run"]
 
 _BACKLOG: Final = 2048
+_INTERRUPTED: Final = 130
 
 
 def listen(host: str, port: int, keys: Keys | None) -> socket.socket:
@@ -48,10 +51,19 @@ def address(listening: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
+class _Server(uvicorn.Server):
+    """uvicorn's, which a second Ctrl-C ends at once: else Python would wait for every thread that waits for a model."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if self.should_exit and sig == signal.SIGINT:
+            os._exit(_INTERRUPTED)
+        super().handle_exit(sig, frame)
+
+
 def run(app: ASGIApp, listening: socket.socket) -> None:
     """Serve until SIGTERM or SIGINT, then end: nothing new is taken in, what runs is finished and answered.
 
-    A second SIGINT ends at once. What was acknowledged is on the disk in any case.
+    A second SIGINT ends the process at once. What was acknowledged is on the disk in any case.
     """
     config = uvicorn.Config(
         app,
@@ -63,7 +75,7 @@ def run(app: ASGIApp, listening: socket.socket) -> None:
         proxy_headers=False,
         server_header=False,
     )
-    server = uvicorn.Server(config)
+    server = _Server(config)
 
     def stop(number: int, frame: object) -> None:
         # uvicorn handles signals while it serves, and raises them again when it has ended: that is no failure.

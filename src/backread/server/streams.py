@@ -11,7 +11,6 @@ from typing import Any, Final
 from starlette.responses import StreamingResponse
 
 from backread.server.problems import problem_of
-from backread.types import Step
 from backread.wire import json_text
 
 __all__ = ["EVENTS_TYPE", "LINES_TYPE", "events", "lines"]
@@ -39,13 +38,13 @@ def lines(items: Iterator[Any]) -> StreamingResponse:
     return StreamingResponse(chunks(), media_type=LINES_TYPE)
 
 
-async def events(work: Callable[[Callable[[Step], None]], object], pool: Executor) -> StreamingResponse:
+async def events(work: Callable[[Callable[[object], None]], object], pool: Executor) -> StreamingResponse:
     """Run `work` in `pool`, and send each step as it happens, then the outcome: "step"*, then "answer" or "error".
 
     An error before the first step is raised, so that the response has its status.
 
     Args:
-        work: takes what is to be told of each step; returns the outcome.
+        work: takes what is to be told of each step (a `Step`, or whatever else is sent of it); returns the outcome.
         pool: where it runs. It goes on to its end when the client goes away.
     """
     queue: asyncio.Queue[tuple[str, object]] = asyncio.Queue()

@@ -149,16 +149,20 @@ class History:
         """Turns of unknown time, which an `as_of` view leaves out."""
         return int((self._store.layout(self.user_id).said_us == UNKNOWN_TIME).sum())
 
-    def turns(self, scope: Scope | None = None) -> Iterator[Turn]:
-        """Turns in history order, read page by page; superseded ones included when `scope` is None."""
+    def turns(self, scope: Scope | None = None, *, start: int = 0, stop: int | None = None) -> Iterator[Turn]:
+        """Turns in history order, read page by page; superseded ones included when `scope` is None.
+
+        Only those from place `start` on and before place `stop` of that order are read.
+        """
         if scope is None:
             layout = self._store.layout(self.user_id)
             docs = layout.docs[self._existing(layout)]
         else:
             layout, rows = self._rows(scope)
             docs = layout.docs[rows]
-        for start in range(0, len(docs), _PAGE):
-            yield from self._store.turns_by_doc(self.user_id, docs[start : start + _PAGE].tolist())
+        docs = docs[start:stop]
+        for first in range(0, len(docs), _PAGE):
+            yield from self._store.turns_by_doc(self.user_id, docs[first : first + _PAGE].tolist())
 
     def page(
         self, size: int, *, cursor: tuple[str, str] | None = None, scope: Scope | None = None
@@ -216,6 +220,16 @@ class History:
         if missing or len(turns) != len(turn_ids):
             raise NotFoundError(f"no turn {missing[0] if missing else turn_ids[0]!r} of user {self.user_id!r}")
         return turns
+
+    def successors(self, turn_ids: Sequence[str]) -> dict[str, Turn]:
+        """The turn that replaces each of `turn_ids`, for those that were superseded in this view."""
+        newer = self._store.layout(self.user_id).superseded_by
+        found: dict[str, Turn] = {}
+        for turn_id, doc in self._store.docs_of_turns(self.user_id, turn_ids).items():
+            for turn in self._store.turns_by_doc(self.user_id, [newer[doc]] if doc in newer else []):
+                if self.as_of is None or (turn.said_at is not None and turn.said_at <= self.as_of):
+                    found[turn_id] = turn
+        return found
 
     def sessions(self) -> list[Session]:
         """Sessions in history order; an `as_of` view knows of each only the turns that exist in it."""

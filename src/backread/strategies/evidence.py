@@ -5,7 +5,7 @@ from __future__ import annotations
 from backread.store.history import History
 from backread.types import Degradation, Evidence, Source, Turn
 
-__all__ = ["undated", "verbatim"]
+__all__ = ["rewritten", "undated", "verbatim"]
 
 
 def verbatim(turn: Turn, rank: int) -> Evidence:
@@ -19,6 +19,19 @@ def verbatim(turn: Turn, rank: int) -> Evidence:
         time=turn.said_at,
         session_id=turn.session_id,
         caption=turn.caption,
+    )
+
+
+def rewritten(turn: Turn, text: str, rank: int) -> Evidence:
+    """A model's words for a turn; the caption of its image is in them, where it matters."""
+    return Evidence(
+        text=text,
+        kind="rewrite",
+        sources=(Source(turn.turn_id, 0, len(turn.text)),),
+        rank=rank,
+        speaker=turn.name,
+        time=turn.said_at,
+        session_id=turn.session_id,
     )
 
 

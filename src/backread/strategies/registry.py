@@ -14,6 +14,7 @@ from backread.strategies.lightmem.strategy import LightMem
 from backread.strategies.naive_rag.strategy import NaiveRag
 from backread.strategies.search_o1.strategy import SearchO1
 from backread.strategies.t2mem.strategy import T2Mem
+from backread.strategies.trailmem.strategy import TrailMem
 
 __all__ = ["STRATEGIES", "create"]
 
@@ -44,6 +45,9 @@ STRATEGIES: Mapping[str, Callable[[Parts], Strategy]] = MappingProxyType(
         "t2mem:no_raw": lambda parts: T2Mem.of(parts, "no_raw"),
         "t2mem:no_rollout": lambda parts: T2Mem.of(parts, "no_rollout"),
         "t2mem:summary": lambda parts: T2Mem.of(parts, "summary"),
+        "trailmem": TrailMem.of,
+        "trailmem:fixed1": lambda parts: TrailMem.of(parts, looks=1),
+        "trailmem:fixed5": lambda parts: TrailMem.of(parts, looks=5),
     }
 )
 """Every name a user can choose, with what makes it."""

@@ -102,6 +102,13 @@ def test_a_session_of_unknown_time_gives_no_date_that_was_not_said() -> None:  #
     assert "When the session took place is not known" in request.question
 
 
+@pytest.mark.parametrize(("said", "kept"), [("LAST  week", "LAST  week"), ("2021-03-10 18:01", ""), (None, "")])
+def test_the_wording_of_a_time_is_what_was_said_or_nothing(said: str | None, kept: str) -> None:
+    event = {"who": "Ann", "what": "moved to Leeds", "when_absolute": "2021-03", "when_said": said, "turns": [1]}
+    result, _ = made({**PAGE, "events": [event]}, [turn(1, MOVED)])
+    assert [item["when_said"] for item in result.entries[0].data["events"]] == [kept]
+
+
 @pytest.mark.parametrize("representation", ["episode", "summary", "graph"])
 def test_prompts_keep_the_language_and_take_the_session_for_a_quotation(representation: Representation) -> None:
     rules = " ".join(episode_prompt(representation).rules.split())

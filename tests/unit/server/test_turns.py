@@ -150,6 +150,7 @@ class TestReading:
         assert server.get(f"{TURNS}/{by_external['turn_id']}") == by_external
         told = server.problem("GET", f"{TURNS}/m9", status=404)
         assert (told["type"], told["detail"]) == ("urn:backread:NotFoundError", "no turn 'm9' of user 'ann'")
+        assert told["hint"] is None
 
     def test_pages_of_turns_sessions_and_users(self, server: Rest) -> None:
         for session in ("s1", "s2", "s3"):

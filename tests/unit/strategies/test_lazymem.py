@@ -234,7 +234,7 @@ class TestKeepOrDrop:
     def test_limits_reach_the_model(self, store: SqliteStore) -> None:
         history = keep(store, ("s", "The kettle. " * 2000), ("s", "Salt."))
         chat = keeping({})
-        made = recall(history, chat, prompt_tokens=900, response_tokens=77)
+        made = recall(history, chat, prompt_tokens=1300, response_tokens=77)
         assert [request.max_tokens for request in chat.requests] == [77]
         assert made.degraded == (Degradation("prompt", "turns were read in part, as a window was too long", 1),)
 

@@ -19,6 +19,7 @@ caption not counted.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -28,6 +29,9 @@ from backread.errors import InvalidInputError
 from backread.text.analysis import tokens
 
 __all__ = ["claimed_coverage", "claimed_session_coverage", "verbatim_coverage", "word_coverage"]
+
+
+_NUMBER = re.compile(r"^\[\d+\] ")
 
 
 def verbatim_coverage(shown: Sequence[ShownLine], gold: Mapping[str, str]) -> float | None:
@@ -121,8 +125,9 @@ def word_coverage(rendered: str, gold: Mapping[str, str]) -> float | None:
     """coverage:words; None when no gold turn has a content word. Compares designs.
 
     Words are the distinct stems that search uses (`text.analysis`), without its stop words; of scripts without spaces
-    they are single characters and pairs. The block is taken whole, headings included: the answerer reads the dates
-    too. Turns without content words ("It was so!") are left out of the mean.
+    they are single characters and pairs. The block is taken whole, headings included, as the answerer reads the dates
+    too, but without the numbers of its lines, which say nothing. Turns without content words ("It was so!") are left out
+    of the mean.
 
     Args:
         rendered: the block as shown.
@@ -134,8 +139,8 @@ def word_coverage(rendered: str, gold: Mapping[str, str]) -> float | None:
         >>> round(word_coverage("[1] Mina has adopted a cat.", {"a": "I adopted a grey cat"}), 4)
         0.6667
     """
-    there = _content(rendered)
-    wanted = [_gold_content(text) for text in gold.values()]
+    there = frozenset().union(*(_content(_NUMBER.sub("", line)) for line in rendered.split("\n")))
+    wanted = [_content(text) for text in gold.values()]
     return _mean(len(words & there) / len(words) for words in wanted if words)
 
 
@@ -162,13 +167,9 @@ def _session(turn_id: str, session_of: Mapping[str, str]) -> str:
     return session_of[turn_id]
 
 
-@lru_cache(maxsize=1024)
-def _gold_content(text: str) -> frozenset[str]:
-    """Remembered: the same turns are gold in every cell of an experiment."""
-    return _content(text)
-
-
+@lru_cache(maxsize=32768)
 def _content(text: str) -> frozenset[str]:
+    """Content words; remembered, as the same turns are shown, and are gold, in every cell of an experiment."""
     return frozenset(token.stem for token in tokens(text) if not token.stop)
 
 

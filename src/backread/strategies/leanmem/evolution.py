@@ -76,19 +76,22 @@ class Work(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Standing:
-    """What there is: the version it was read at, the state, the events, and which were looked at, by digest."""
+    """What there is: the version it was read at, the state, the events, and which of them stand alone, by digest.
+
+    An event that became a part of another one is not among the latter, so that it waits again once that one is gone.
+    """
 
     version: int
     state: bytes | None
     events: Events
-    settled: Mapping[str, str]
+    alone: Mapping[str, str]
 
     @classmethod
     def read(cls, history: History, shelf: Shelf) -> _Standing:
         version, state = history.strategy_state(shelf.strategy)
         events = Events(history.entries(shelf.strategy, shelf.kind("event")))
         parts = json.loads(state) if state else {}
-        return cls(version, state, events, parts.get(_PART, {}).get("settled", {}))
+        return cls(version, state, events, parts.get(_PART, {}).get("alone", {}))
 
     @property
     def buffered(self) -> list[Entry]:
@@ -97,13 +100,13 @@ class _Standing:
         waiting = (
             entry
             for entry in self.events.written.values()
-            if self.settled.get(entry.entry_id) != digests[entry.entry_id] and entry.entry_id not in absorbed
+            if self.alone.get(entry.entry_id) != digests[entry.entry_id] and entry.entry_id not in absorbed
         )
         return sorted(waiting, key=at)
 
-    def written(self, settled: Mapping[str, str]) -> bytes:
-        """The state with these events settled."""
-        parts = {**(json.loads(self.state) if self.state else {}), _PART: {"settled": dict(settled)}}
+    def written(self, alone: Mapping[str, str]) -> bytes:
+        """The state in which these events stand alone."""
+        parts = {**(json.loads(self.state) if self.state else {}), _PART: {"alone": dict(alone)}}
         return json.dumps(parts, sort_keys=True, separators=(",", ":")).encode()
 
 
@@ -153,12 +156,11 @@ class Evolution:
         )
 
     def _tidy(self) -> None:
-        """Drop evolved events of which a part is gone or another, and put their other parts back into the buffer."""
+        """Drop evolved events of which a part is gone or another: their other parts wait again."""
         while True:
             now = _Standing.read(self.history, self.shelf)
-            loose = {entry_id for entry in now.events.broken for entry_id in entry.data["parts"]}
-            kept = {key: mark for key, mark in now.settled.items() if key in now.events.written and key not in loose}
-            if not now.events.broken and kept == now.settled:
+            kept = {entry_id: mark for entry_id, mark in now.alone.items() if entry_id in now.events.written}
+            if not now.events.broken and kept == now.alone:
                 return
             drop = [entry.entry_id for entry in now.events.broken]
             try:
@@ -170,10 +172,10 @@ class Evolution:
 
     def _take(self, batch: Sequence[Entry]) -> bool:
         """Look at some events; False when the pass has to end."""
-        alone: list[Entry] = []  # those nothing is related to are settled together: no model was asked
+        alone: list[Entry] = []  # committed together: no model was asked about them
         for place, event in enumerate(batch):
             if self._stopped():
-                self._settle(alone)
+                self._leave(alone)
                 reason = "stopped before its end; the next build goes on"
                 self.degraded.append(Degradation("evolution", reason, len(batch) - place))
                 return False
@@ -184,16 +186,16 @@ class Evolution:
                 related = self._related(event, now.events)
                 asked = not related or self._consolidate(event, related, now.events)
             except ModelError as error:
-                self._settle(alone)
+                self._leave(alone)
                 self.failed.append((event.data["sessions"][0], f"events were not consolidated: {error}"))
                 return False
             if not asked:
                 return False
             if not related:
                 alone.append(event)
-        return self._settle(alone)
+        return self._leave(alone)
 
-    def _settle(self, events: Sequence[Entry]) -> bool:
+    def _leave(self, events: Sequence[Entry]) -> bool:
         return not events or self._commit(events)
 
     def _related(self, event: Entry, events: Events) -> list[Entry]:
@@ -254,22 +256,23 @@ class Evolution:
     def _merged(
         self, event: Entry, target: Entry, others: Sequence[Entry], reply: ConsolidationReply, events: Events
     ) -> EntryDraft:
-        """The target with the event in it; how things stand is the model's where it keeps to their words.
+        """The target with the event in it; how things stand is the model's where it can be.
 
-        A state with words of events that were only shown beside them would outlive these: it is not taken, and the
-        latest state stands in its place.
+        Words of events that were only shown beside would outlive these. A change that has no word of the latest event
+        is the state before it, as small models like to repeat it. Then the latest state itself stands.
         """
         parts = sorted([*events.parts(target), event], key=at)
-        own = _words([target, event])
-        said = content(event_text(reply.topic, reply.state))
-        if reply.state and said & own and not (said - own) & _words(others):
+        own, state = _words([target, event]), content(reply.state)
+        news = _words(parts[-1:]) - _words(parts[:-1])
+        current = reply.op == "add" or not news or state & news
+        if state & own and current and not (state | content(reply.topic)).difference(own) & _words(others):
             days = [known for part in parts for known in spans(part)]
             supported = [one for one in days_in(reply.temporal_anchor) if any(one.overlaps(other) for other in days)]
             anchor = reply.temporal_anchor if supported else str(parts[-1].data["anchor"])
             topic = reply.topic or str(target.data["topic"])
             hash_ = prompt("evolve").hash
             return evolved(parts, topic, anchor, reply.state, model=self.chat.name, prompt_hash=hash_)
-        reason = "the latest state stands for the model's, which was empty or of other events"
+        reason = "the latest state stands for the model's, which was empty, old or of other events"
         self.degraded.append(Degradation("evolution", reason, 1))
         latest = parts[-1]
         return evolved(
@@ -282,7 +285,10 @@ class Evolution:
         )
 
     def _commit(self, events: Sequence[Entry], target: Entry | None = None, merged: EntryDraft | None = None) -> bool:
-        """Settle events, and put the target's successor; False when one of them isn't as it was read any more."""
+        """Note that events stand alone, or put what an event and its target became.
+
+        False when one of them isn't as it was read any more.
+        """
         while True:
             now = _Standing.read(self.history, self.shelf)
             current = {entry.entry_id: entry for entry in now.events.current}
@@ -290,11 +296,15 @@ class Evolution:
                 reason = "events changed while they were consolidated; the next build goes on"
                 self.degraded.append(Degradation("evolution", reason, 1))
                 return False
-            settled = {**now.settled, **{entry.entry_id: now.events.digests[entry.entry_id] for entry in events}}
+            alone = dict(now.alone)
+            if merged is None:
+                alone |= {entry.entry_id: now.events.digests[entry.entry_id] for entry in events}
+            else:
+                alone = {entry_id: mark for entry_id, mark in alone.items() if entry_id not in merged.data["parts"]}
             drop = [target.entry_id] if target is not None and "parts" in target.data else []
             put = [merged] if merged is not None else []
             try:
-                self.history.commit(self.shelf.strategy, now.version, put, drop, now.written(settled))
+                self.history.commit(self.shelf.strategy, now.version, put, drop, now.written(alone))
             except (StaleVersionError, NotFoundError):  # a build or a delete came between: look again
                 continue
             self.put += len(put)

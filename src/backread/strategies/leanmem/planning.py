@@ -60,6 +60,9 @@ def uniform_plan(kinds: Sequence[str] = KINDS, depth: int = DEPTH) -> Plan:
 def make_plan(chat: ChatModel, question: str, asked_at: datetime | None) -> Plan | None:
     """The plan a model makes from the question alone; None when it gives no valid one, also at the second try.
 
+    A kind is in M when it is named or has a weight: small models forget one of the two. A named one without a weight
+    has the smallest there is, one without a depth has 5.
+
     Raises:
         ModelError: the model can't be asked.
     """
@@ -77,12 +80,14 @@ def make_plan(chat: ChatModel, question: str, asked_at: datetime | None) -> Plan
 
 
 def _plan(reply: PlanReply) -> Plan:
-    kinds = [kind for kind in KINDS if kind in reply.memory_types]
-    given = reply.constraints
+    given = {kind: getattr(reply.weights, kind) for kind in KINDS}
+    named = [kind for kind in KINDS if kind in reply.memory_types or (given[kind] or 0) > 0]
+    least = min((weight for kind in named if (weight := given[kind] or 0) > 0), default=None)
+    wanted = reply.constraints
     return Plan(
-        weights=shares({kind: getattr(reply.weights, kind) for kind in kinds}),
-        depths=_depths({kind: getattr(reply.depths, kind) for kind in kinds}),
-        constraints=Constraints(*map(tuple, (given.entity, given.attribute, given.temporal, given.relational))),
+        weights=shares({kind: given[kind] if (given[kind] or 0) > 0 else least for kind in named}),
+        depths=_depths({kind: getattr(reply.depths, kind) or None for kind in named}),
+        constraints=Constraints(*map(tuple, (wanted.entity, wanted.attribute, wanted.temporal, wanted.relational))),
         demand=reply.evidence_demand,
         detail=reply.detail,
     )

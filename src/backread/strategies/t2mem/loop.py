@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from backread.construction.episode_ranking import Episode
 from backread.construction.prompt_files import read_prompt
 from backread.construction.transcript import beginning
 from backread.errors import ModelOutputError
@@ -23,7 +24,6 @@ from backread.models.usage import total
 from backread.store.history import History
 from backread.strategies.t2mem.memory_lines import MemoryLine, read_lines
 from backread.strategies.t2mem.observing import Observation, notice, observe_entries, observe_session
-from backread.strategies.t2mem.ranking import Episode
 from backread.text.fencing import fence, quote, safe
 from backread.text.times import format_time
 from backread.types import Degradation, Step, Turn, Usage
@@ -233,9 +233,17 @@ class _Run:
             f"Question: {quote(safe(self._question))}",
             f"This is step {step} of {loop.steps}{', the last one' if step == loop.steps else ''}.",
             f"Entries you have seen: {', '.join(map(str, sorted(self._seen)))}." if loop.tools == "all" else "",
-            prompt.form,
+            prompt.form.replace("{actions}", self._actions()),
         ]
         return [ChatMessage("system", rules), ChatMessage("user", "\n\n".join(part for part in parts if part))]
+
+    def _actions(self) -> str:
+        """The actions as they are written, with an entry that can be read: a small model copies what it sees."""
+        forms = ['{"name": "Answer"}', '{"name": "SearchMeta"}']
+        if self._loop.tools == "all":
+            best = next(iter(self._seen))
+            forms.append(f'{{"name": "ReadRaw", "entry_id": {best}}}')
+        return " or ".join(forms)
 
     def _memory(self) -> str:
         shown = [
@@ -266,5 +274,6 @@ class _Run:
         unseen = [episode for episode in self._ranked if episode.number not in self._seen][:k]
         self._seen |= {episode.number: episode for episode in unseen}
         if not unseen:
-            return notice("SearchMeta: there are no more entries; all of them were seen.")
+            read = " ReadRaw can read them." if self._loop.tools == "all" else ""
+            return notice(f"SearchMeta: there are no more entries; all of them were seen.{read}")
         return observe_entries(self._history, unseen)

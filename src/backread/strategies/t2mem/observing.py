@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from backread.construction.episode_ranking import Episode, turns_of
 from backread.construction.episodes import entry_lines
 from backread.construction.transcript import day, transcript
 from backread.store.history import History
-from backread.strategies.t2mem.ranking import Episode, turns_of
 from backread.text.fencing import quote
 from backread.types import Turn
 

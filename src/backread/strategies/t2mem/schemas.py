@@ -52,7 +52,11 @@ class Cached(pydantic.BaseModel):
     """A line of the memory cache, and the labels of the turns it rests on."""
 
     text: Annotated[str, _at_most("maxLength", 300)]
-    turns: Annotated[list[str], pydantic.BeforeValidator(_labels), pydantic.Field(alias="from")] = []
+    turns: Annotated[
+        list[str],
+        pydantic.BeforeValidator(_labels),
+        pydantic.Field(alias="from", json_schema_extra={"maxItems": 8}),
+    ] = []
 
 
 class Action(pydantic.BaseModel):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from backread.construction.episode_ranking import Episode, turns_of
 from backread.construction.episodes import entry_lines
 from backread.rendering import Candidate
 from backread.retrieval.base import Retriever
 from backread.store.history import History, Scope
 from backread.strategies.evidence import verbatim
-from backread.strategies.t2mem.ranking import Episode, turns_of
 from backread.types import Degradation, Entry, Evidence, Turn
 
 __all__ = ["Shown", "best_turns", "entries_as_evidence"]

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Literal
 
+from backread.construction.episode_ranking import Entries, Ranked, rank_episodes
 from backread.construction.episodes import Representation, episode_prompt, model_maker
 from backread.construction.extracts import RECIPE, extract_kind, extract_maker
 from backread.construction.sessions import build_sessions, together
@@ -19,7 +20,6 @@ from backread.strategies.base import Context, Parts
 from backread.strategies.evidence import undated
 from backread.strategies.t2mem.loop import FIRST, STEPS, Loop, Trajectory, controller_prompts
 from backread.strategies.t2mem.memory_lines import as_evidence
-from backread.strategies.t2mem.ranking import Entries, Ranked, rank_episodes
 from backread.strategies.t2mem.showing import Shown, best_turns, entries_as_evidence
 from backread.types import BuildReport, Degradation, Recall, Step
 

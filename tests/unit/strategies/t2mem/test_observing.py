@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from backread.construction.episode_ranking import Episode
 from backread.store.history import History
 from backread.store.sqlite import SqliteStore
 from backread.strategies.t2mem.observing import notice, observe_entries, observe_session
-from backread.strategies.t2mem.ranking import Episode
 from backread.types import Entry, TurnDraft
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from backread.construction.episode_ranking import Entries, Ranked, rank_episodes
 from backread.construction.extracts import RECIPE, extract_maker
 from backread.construction.sessions import build_sessions
 from backread.retrieval.bm25 import Bm25Retriever
@@ -16,7 +17,6 @@ from backread.store.corpus import Corpus
 from backread.store.history import History
 from backread.store.sqlite import SqliteStore
 from backread.strategies.base import Context
-from backread.strategies.t2mem.ranking import Entries, Ranked, rank_episodes
 from backread.types import Degradation, Ranking, ScoredUnit, TurnDraft
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)

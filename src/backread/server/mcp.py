@@ -1,0 +1,229 @@
+"""The MCP server: the tools over stdio or streamable HTTP, by the official SDK.
+
+Needs the extra `mcp`, and `server` as well to speak HTTP. A call of a tool that fails is a result that says so, for the
+model to read; only what is no call of a tool at all is an error of the protocol.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import cache, partial
+from importlib.resources import files
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+
+import anyio.to_thread
+from mcp.server import Server, ServerRequestContext
+from mcp.server.stdio import stdio_server
+from mcp.shared.exceptions import MCPError
+from mcp.shared.message import SessionMessage
+from mcp_types import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    CallToolRequestParams,
+    CallToolResult,
+    ErrorData,
+    JSONRPCError,
+    ListToolsResult,
+    PaginatedRequestParams,
+    TextContent,
+    ToolAnnotations,
+)
+from mcp_types import Tool as Described
+from pydantic import ValidationError
+from starlette.types import ASGIApp
+
+import backread
+from backread.memory import Memory
+from backread.server.tool_arguments import checked, flat_schema
+from backread.server.tool_results import carried
+from backread.server.tools import TOOLS, Tool, told
+
+if TYPE_CHECKING:
+    from mcp.shared._stream_protocols import ReadStream, WriteStream
+
+__all__ = ["BODY_BYTES", "PATH", "create_server", "http_app", "serve_stdio"]
+
+PATH: Final = "/mcp"
+BODY_BYTES: Final = 16 * 1024 * 1024
+QUICK: Final = 16
+WAITING: Final = 16
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Threads:
+    """Where calls run, so that none keeps another waiting: those that may wait for a chat model have their own."""
+
+    quick: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(QUICK, thread_name_prefix="tool"))
+    waiting: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(WAITING, thread_name_prefix="ask"))
+
+    def close(self) -> None:
+        """Wait for what is at work; what did not begin never will."""
+        for pool in (self.quick, self.waiting):
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+Context = ServerRequestContext[Threads]
+
+
+def create_server(memory: Memory, *, user_id: str | None = None) -> Server[Threads]:
+    """The tools over `memory`, which stays its owner's to close.
+
+    Args:
+        memory: what is served.
+        user_id: whose history; then no tool takes a user. None lets each call name one, but for HTTP requests with
+            the key of a user, which are bound to that user.
+    """
+
+    @asynccontextmanager
+    async def lifespan(server: Server[Threads]) -> AsyncIterator[Threads]:
+        threads = Threads()
+        try:
+            yield threads
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(threads.close)
+
+    async def list_tools(ctx: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
+        bound = _bound(ctx, user_id)
+        return ListToolsResult(tools=[_described(tool, any_user=bound is None) for tool in TOOLS.values()])
+
+    async def call_tool(ctx: Context, params: CallToolRequestParams) -> CallToolResult:
+        tool = TOOLS.get(params.name)
+        if tool is None:
+            raise MCPError(INVALID_PARAMS, f"there is no tool {params.name!r}; there are {', '.join(TOOLS)}")
+        threads: Threads = ctx.lifespan_context
+        work = partial(_call, memory, tool, params.arguments or {}, _bound(ctx, user_id))
+        return await _in_thread(threads.waiting if tool.waits else threads.quick, work)
+
+    return Server(
+        "backread",
+        version=backread.__version__,
+        title="backread",
+        instructions=files("backread.server").joinpath("prompts/mcp.md").read_text(encoding="utf-8"),
+        lifespan=lifespan,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+    )
+
+
+def serve_stdio(memory: Memory, *, user_id: str | None = None) -> None:
+    """Serve one client on stdin and stdout, until it closes stdin.
+
+    Meanwhile stdout carries the protocol alone: whatever else is printed goes to stderr.
+    """
+    anyio.run(_serve_stdio, create_server(memory, user_id=user_id))
+
+
+def http_app(memory: Memory, *, user_id: str | None = None, host: str = "127.0.0.1") -> ASGIApp:
+    """The tools over streamable HTTP at `PATH`, without any guard of its own but against pages of a browser.
+
+    Args:
+        memory: what is served.
+        user_id: see `create_server`.
+        host: where it listens; on loopback only requests that name this machine are answered.
+    """
+    server = create_server(memory, user_id=user_id)
+    return server.streamable_http_app(streamable_http_path=PATH, host=host, max_request_body_size=BODY_BYTES)
+
+
+async def _serve_stdio(server: Server[Threads]) -> None:
+    given = sys.stdout
+    async with stdio_server() as (read, write):  # what is written to the file behind stdout goes to stderr from here on
+        with contextlib.redirect_stdout(sys.stderr):
+            try:
+                await server.run(_Answering(read, write), write, server.create_initialization_options())
+            finally:
+                given.flush()  # what somebody still wrote to the object itself, before it leads to the client again
+
+
+class _Answering:
+    """The messages of a client, where one that can't be read is answered as JSON-RPC has it, and passed over."""
+
+    def __init__(self, read: ReadStream[SessionMessage | Exception], write: WriteStream[SessionMessage]) -> None:
+        self._read, self._write = read, write
+
+    async def receive(self) -> SessionMessage | Exception:
+        while isinstance(item := await self._read.receive(), Exception):
+            await self._write.send(SessionMessage(JSONRPCError(jsonrpc="2.0", id=None, error=_unreadable(item))))
+        return item
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def aclose(self) -> None:
+        await self._read.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+def _unreadable(error: Exception) -> ErrorData:
+    kinds = {item["type"] for item in error.errors()} if isinstance(error, ValidationError) else {"json_invalid"}
+    if "json_invalid" in kinds:
+        return ErrorData(code=PARSE_ERROR, message="the message is not JSON")
+    return ErrorData(code=INVALID_REQUEST, message="the message is not a JSON-RPC request")
+
+
+def _bound(ctx: Context, user_id: str | None) -> str | None:
+    """The one user a call is for: the server's, or that of the key that an HTTP request was sent with."""
+    principal = getattr(getattr(ctx.request, "state", None), "principal", None)
+    owner: str | None = getattr(principal, "user_id", None)
+    if user_id is not None and owner not in (None, user_id):
+        raise MCPError(INVALID_REQUEST, "this key is not for the user of this server")
+    return owner if user_id is None else user_id
+
+
+def _call(memory: Memory, tool: Tool[Any], given: dict[str, Any], bound: str | None) -> CallToolResult:
+    try:
+        arguments = checked(tool.takes(any_user=bound is None), given)
+        user_id: str = getattr(arguments, "user_id", "") if bound is None else bound
+        value, text = tool.run(memory, user_id, arguments)
+        return CallToolResult(content=[_text(text)], structured_content=carried(value))
+    except Exception as error:  # noqa: BLE001 -- told to the model, which may do better
+        return CallToolResult(content=[_text(told(error))], is_error=True)
+
+
+def _text(text: str) -> TextContent:
+    return TextContent(type="text", text=carried(text))
+
+
+async def _in_thread(pool: Executor, work: Callable[[], T]) -> T:
+    return await asyncio.get_running_loop().run_in_executor(pool, work)
+
+
+@cache
+def _described(tool: Tool[Any], *, any_user: bool) -> Described:
+    return Described(
+        name=tool.name,
+        title=tool.title,
+        description=tool.description,
+        input_schema=flat_schema(tool.takes(any_user=any_user).model_json_schema(), nulls=False),
+        output_schema=tool.output_schema,
+        annotations=ToolAnnotations(
+            read_only_hint=tool.reads,
+            destructive_hint=tool.erases,
+            idempotent_hint=tool.reads or tool.erases,
+            open_world_hint=False,
+        ),
+    )

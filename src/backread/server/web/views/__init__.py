@@ -1,0 +1,1 @@
+"""What can be looked at, one module for each view: request -> `Memory` -> template."""

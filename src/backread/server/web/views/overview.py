@@ -1,0 +1,54 @@
+"""The settings as they are in force, and what the store holds. Never a key."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from fastapi import APIRouter, Request, Response
+
+from backread.server.guard import PAGE_PREFIX
+from backread.server.service import AdminOnly, Served
+from backread.server.web.routing import PageRoute
+from backread.server.web.templating import page
+from backread.settings import ENVIRONMENT, Settings
+from backread.text.tokens import default_counter
+
+__all__ = ["router"]
+
+router = APIRouter(prefix=f"{PAGE_PREFIX}settings", route_class=PageRoute, dependencies=[AdminOnly])
+
+
+@router.get("")
+def settings(request: Request, served: Served) -> Response:
+    """Every setting with its variable, and counts of the store."""
+    memory = served.memory
+    rows = [(item.name, ENVIRONMENT[item.name], *_value(memory.settings, item)) for item in fields(Settings)]
+    return page(
+        request,
+        "settings.html",
+        view="settings",
+        rows=rows,
+        stats=memory.stats(),
+        embedder=None if memory.embedder is None else memory.embedder.name,
+        chat=None if memory.chat is None else memory.chat.name,
+        counter=default_counter().name,
+    )
+
+
+def _value(settings: Settings, item: Any) -> tuple[str, bool]:  # noqa: ANN401 -- a field of a dataclass
+    """(what is shown of a setting, whether it is what it is without being set)."""
+    value = getattr(settings, item.name)
+    if not item.repr:
+        return ("not set" if value is None else "set, not shown"), value is None
+    default = value == getattr(Settings(), item.name)
+    if value is None:
+        return "not set", default
+    return (_without_secrets(str(value)) if item.name.endswith("base_url") else str(value)), default
+
+
+def _without_secrets(url: str) -> str:
+    """An address without the name, password and parameters that it may hold."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))

@@ -1,0 +1,1 @@
+"""TrailMem: looks into sessions one after the other, and stops when that changes nothing of what is shown."""
