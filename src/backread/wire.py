@@ -14,9 +14,11 @@ __all__ = ["json_text", "plain"]
 
 
 def plain(value: object) -> Any:  # noqa: ANN401 -- whatever JSON can hold
-    """`value` as JSON holds it: dataclasses by their field names, times in ISO 8601, paths as text."""
+    """`value` as JSON holds it: dataclasses and pydantic models by their fields, times in ISO 8601, paths as text."""
     if is_dataclass(value) and not isinstance(value, type):
         return {item.name: plain(getattr(value, item.name)) for item in fields(value)}
+    if hasattr(value, "model_dump"):  # pydantic is not loaded for those who have none of its models
+        return plain(value.model_dump())
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, datetime):

@@ -360,7 +360,8 @@ def _numbers(step: Step) -> StepRecord:
     kept = {
         name: value
         for name, value in step.detail.items()
-        if isinstance(value, bool | int | float) or name in ("action", "unit", "form", "entry_id", "observation")
+        if isinstance(value, bool | int | float)
+        or name in ("action", "unit", "form", "entry_id", "observation", "stop")
     }
     return StepRecord(name=step.name, seconds=step.seconds, detail=_plain(kept))
 

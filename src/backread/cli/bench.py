@@ -125,10 +125,8 @@ def compare(
         "cell", "measure", "n", "first", "second", "difference", "95 % interval", right=["n", "first", "second"]
     )
     for row in found.rows:
-        interval = f"{row.low:+.3f} to {row.high:+.3f}"
-        rows.add_row(
-            row.cell, row.measure, str(row.n), f"{row.first:.3f}", f"{row.second:.3f}", f"{row.mean:+.3f}", interval
-        )
+        means = [_number(row.first), _number(row.second), _number(row.mean, "+")]
+        rows.add_row(row.cell, row.measure, f"{row.n:,}", *means, _interval(row.low, row.high))
     tell(rows)
 
 
@@ -201,8 +199,7 @@ def _tell_choice(found: Choice, out: Path) -> None:
             name = "" if place else item.strategy
             budget = "none" if row.budget is None else f"{row.budget:,}"
             difference = row.difference
-            low, high = (None, None) if difference is None else (difference.low, difference.high)
-            interval = "" if low is None or high is None else f"{low:+.3f} to {high:+.3f}"
+            interval = "" if difference is None else _interval(difference.low, difference.high)
             rows.add_row(
                 name,
                 budget,
@@ -216,6 +213,10 @@ def _tell_choice(found: Choice, out: Path) -> None:
     for text in found.notes:
         note(text)
     note(f"records in {out}; next: backread bench report {shlex.quote(str(out))}")
+
+
+def _interval(low: float | None, high: float | None) -> str:
+    return "unknown" if low is None or high is None else f"{low:+.3f} to {high:+.3f}"
 
 
 def _number(value: float | None, sign: str = "") -> str:

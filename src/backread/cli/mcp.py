@@ -52,7 +52,7 @@ def mcp(
     from backread.server.mcp import serve_stdio
 
     with open_memory(path, create=True, embedder=True, chat=True) as memory:
-        _say(memory, "stdin and stdout")
+        _say(memory, "on stdin and stdout")
         serve_stdio(memory, user_id=user)
 
 
@@ -83,7 +83,7 @@ def _over_http(user: str | None, host: str, port: int, keys: Path | None, path: 
         listen(host, port, known) as listening,
         open_memory(path, create=True, embedder=True, chat=True) as memory,
     ):
-        _say(memory, f"{address(listening)}{PATH}")
+        _say(memory, f"at {address(listening)}{PATH}")
         app = http_app(memory, user_id=user, host=host)
         run(SecurityHeaders(Guard(app, keys=known, body_bytes=BODY_BYTES, open_paths=())), listening)
 
@@ -91,4 +91,4 @@ def _over_http(user: str | None, host: str, port: int, keys: Path | None, path: 
 def _say(memory: Memory, where: str) -> None:
     there = memory.stats()
     holds = f"{counted(there.turns, 'turn')} of {counted(there.users, 'user')}"
-    note(f"{where} serves {memory.settings.path} ({holds})", label="mcp")
+    note(f"serves {memory.settings.path} ({holds}) {where}", label="mcp")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["serve"]
 
 INSTALL: Final = "pip install 'backread[server]'"
-_PACKAGES: Final = ("fastapi", "prometheus_client", "uvicorn")
+_PACKAGES: Final = ("fastapi", "jinja2", "prometheus_client", "uvicorn")
 
 
 def serve(
@@ -36,9 +36,13 @@ def serve(
             help="Hashes of keys, with whose they are: TOML or JSON.",
         ),
     ] = None,
+    reports: Annotated[
+        Path | None,
+        typer.Option("--reports", metavar="FOLDER", help="Reports of the bench, for the page: report.html in it or below."),
+    ] = None,
     path: StorePath = None,
 ) -> None:
-    """Serve the store over HTTP, to programs with a key.
+    """Serve the store over HTTP: a page for people, and an API for programs.
 
     Without keys it serves whoever is on this machine, and nobody else. The
     keys may also be in BACKREAD_KEYS, as JSON. Stops with Ctrl-C or SIGTERM,
@@ -63,7 +67,7 @@ def serve(
         note(f"{address(listening)} serves {memory.settings.path} ({holds})", label="serve")
         if known is None:
             note("there are no keys: whoever is on this machine may read and erase everything", label="serve")
-        run(create_app(memory, keys=known), listening)
+        run(create_app(memory, keys=known, reports=reports), listening)
 
 
 def _keys(file: Path | None) -> Keys | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, Final
 
 from fastapi import FastAPI, Request, Response
@@ -19,6 +20,7 @@ from backread.server.metrics import Counted, Metrics
 from backread.server.openapi import described
 from backread.server.routes import building, finding, operating, turns
 from backread.server.service import NoQuery, Service, answered
+from backread.server.web.page import add_page
 
 __all__ = ["BODY_BYTES", "create_app"]
 
@@ -45,6 +47,7 @@ def create_app(
     keys: Keys | None = None,
     body_bytes: int = BODY_BYTES,
     open_paths: Collection[str] = OPEN_PATHS,
+    reports: Path | None = None,
 ) -> FastAPI:
     """The REST API over `memory`, which stays its owner's to close once the app has shut down.
 
@@ -56,6 +59,7 @@ def create_app(
         keys: whose requests are served; None serves everyone who reaches it, which must be this machine only.
         body_bytes: bytes of a request at most.
         open_paths: paths that need no key.
+        reports: folder of bench reports that the page shows.
     """
     metrics = Metrics()
 
@@ -82,6 +86,7 @@ def create_app(
     app.state.service = service()
     problems.install(app)
     _add_operations(app)
+    add_page(app, keys=keys, reports=reports)
     # The last one added is the first one passed.
     app.add_middleware(Guard, keys=keys, body_bytes=body_bytes, open_paths=open_paths)
     app.add_middleware(EncodedPaths)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import sys
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -31,10 +32,12 @@ from mcp_types import (
     CallToolResult,
     ErrorData,
     JSONRPCError,
+    JSONRPCMessage,
     ListToolsResult,
     PaginatedRequestParams,
     TextContent,
     ToolAnnotations,
+    jsonrpc_message_adapter,
 )
 from mcp_types import Tool as Described
 from pydantic import ValidationError
@@ -121,7 +124,11 @@ def serve_stdio(memory: Memory, *, user_id: str | None = None) -> None:
 
     Meanwhile stdout carries the protocol alone: whatever else is printed goes to stderr.
     """
-    anyio.run(_serve_stdio, create_server(memory, user_id=user_id))
+    try:
+        anyio.run(_serve_stdio, create_server(memory, user_id=user_id))
+    except BaseExceptionGroup as group:
+        if group.split(BrokenPipeError)[1] is not None:
+            raise  # else the client is gone, which is the end as well
 
 
 def http_app(memory: Memory, *, user_id: str | None = None, host: str = "127.0.0.1") -> ASGIApp:
@@ -154,6 +161,8 @@ class _Answering:
 
     async def receive(self) -> SessionMessage | Exception:
         while isinstance(item := await self._read.receive(), Exception):
+            if (message := _read_again(item)) is not None:
+                return SessionMessage(message)
             await self._write.send(SessionMessage(JSONRPCError(jsonrpc="2.0", id=None, error=_unreadable(item))))
         return item
 
@@ -178,11 +187,26 @@ class _Answering:
         await self.aclose()
 
 
+def _read_again(error: Exception) -> JSONRPCMessage | None:
+    """The message that could not be read, when all that is wrong is half of a surrogate pair; else None."""
+    if not _is_no_json(error):
+        return None
+    try:
+        line = error.errors()[0]["input"] if isinstance(error, ValidationError) else ""
+        message: JSONRPCMessage = jsonrpc_message_adapter.validate_python(json.loads(line), by_name=False)
+    except (TypeError, ValueError, RecursionError):
+        return None
+    return message
+
+
 def _unreadable(error: Exception) -> ErrorData:
-    kinds = {item["type"] for item in error.errors()} if isinstance(error, ValidationError) else {"json_invalid"}
-    if "json_invalid" in kinds:
+    if _is_no_json(error):
         return ErrorData(code=PARSE_ERROR, message="the message is not JSON")
     return ErrorData(code=INVALID_REQUEST, message="the message is not a JSON-RPC request")
+
+
+def _is_no_json(error: Exception) -> bool:
+    return not isinstance(error, ValidationError) or error.errors()[0]["type"] == "json_invalid"
 
 
 def _bound(ctx: Context, user_id: str | None) -> str | None:

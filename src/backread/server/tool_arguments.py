@@ -12,6 +12,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    PlainValidator,
     Strict,
     ValidationError,
     WithJsonSchema,
@@ -43,10 +44,17 @@ MAX_LISTED: Final = 100
 _MOST_PLACES: Final = 5
 
 
-def _not_blank(value: str) -> str:
-    if not value.strip():
-        raise ValueError("must not be blank")
+def _any_text(value: object) -> str:
+    # Not pydantic's str: that can't hold a lone surrogate, and the record can.
+    if not isinstance(value, str):
+        raise ValueError("must be a string")
     return value
+
+
+def _text(value: object) -> str:
+    if not _any_text(value).strip():
+        raise ValueError("must not be blank")
+    return _any_text(value)
 
 
 def _role(value: str) -> str:
@@ -60,7 +68,8 @@ def _integral(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-Text = Annotated[str, AfterValidator(_not_blank)]
+AnyText = Annotated[str, PlainValidator(_any_text), WithJsonSchema({"type": "string"})]
+Text = Annotated[str, PlainValidator(_text), WithJsonSchema({"type": "string"})]
 Role = Annotated[str, AfterValidator(_role), WithJsonSchema({"type": "string", "enum": list(ROLES)})]
 From0 = Annotated[int, Strict(), Field(ge=0), BeforeValidator(_integral)]
 From1 = Annotated[int, Strict(), Field(ge=1), BeforeValidator(_integral)]
@@ -82,7 +91,7 @@ class Message(Arguments):
     """One message, as it was said."""
 
     role: Annotated[Role, Field(description="Who said it; participant for people talking to each other.")]
-    content: Annotated[str, Field(description="The words, verbatim.")]
+    content: Annotated[AnyText, Field(description="The words, verbatim.")]
     name: Annotated[Text | None, Field(description="The speaker's name, when there is one.")] = None
     timestamp: Annotated[Text | None, Field(description="When it was said, ISO 8601. Leave it out if unknown.")] = None
     id: Annotated[Text | None, Field(description="Your own id: sent again, it is not stored twice.")] = None

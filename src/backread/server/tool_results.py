@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Literal
@@ -18,6 +18,7 @@ from backread.types import (
     Citation,
     Degradation,
     DeleteReceipt,
+    Evidence,
     Hit,
     Hits,
     Recall,
@@ -200,9 +201,13 @@ def recalled(recall: Recall) -> Recalled:
         EvidenceLine(
             number, safe(line.text), line.kind, line.speaker, line.time, line.session_id, line.sources, line.cut
         )
-        for number, line in enumerate(recall.evidence, 1)
+        for number, line in _numbered(recall)
     )
     return Recalled(tuple(lines), recall.tokens, recall.overflow, recall.degraded)
+
+
+def _numbered(recall: Recall) -> Iterator[tuple[int, Evidence]]:
+    return enumerate(recall.evidence, 1)
 
 
 def answered(answer: Answer) -> Answered:
@@ -259,7 +264,9 @@ def recalled_text(recall: Recall) -> str:
     if not recall.evidence:
         empty = "The budget holds none of the evidence." if recall.overflow else "Nothing found."
         return _told(empty, (), recall.degraded)
-    return "\n".join([_QUOTED, recall.rendered, *_notes(recall.degraded)])
+    named = ((number, dict.fromkeys(source.turn_id for source in line.sources)) for number, line in _numbered(recall))
+    turns = "; ".join(f"[{number}] {', '.join(turn_ids)}" for number, turn_ids in named)
+    return "\n".join([_QUOTED, recall.rendered, quote(f"Turns behind the lines: {turns}"), *_notes(recall.degraded)])
 
 
 def answered_text(answer: Answer) -> str:

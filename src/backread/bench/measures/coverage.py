@@ -126,8 +126,8 @@ def word_coverage(rendered: str, gold: Mapping[str, str]) -> float | None:
 
     Words are the distinct stems that search uses (`text.analysis`), without its stop words; of scripts without spaces
     they are single characters and pairs. The block is taken whole, headings included, as the answerer reads the dates
-    too, but without the numbers of its lines, which say nothing. Turns without content words ("It was so!") are left out
-    of the mean.
+    too, but without the numbers of its lines, which say nothing. Turns without content words ("It was so!") are left
+    out of the mean.
 
     Args:
         rendered: the block as shown.

@@ -1,4 +1,4 @@
-"""Templates to responses. Whatever a template shows is made safe and escaped; nothing can be let through by a filter."""
+"""Templates to responses. Whatever a template shows is made safe and escaped; no filter lets anything through."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from markupsafe import Markup
 import backread
 from backread.server.keys import Principal
 from backread.server.web import paths
-from backread.server.web.wording import counted, day_of, duration, month_name, number, score, size, time_of
+from backread.server.web.wording import counted, day_of, duration, month_name, number, pretty, score, size, time_of
 from backread.text.fencing import safe
 from backread.text.times import format_time
 
@@ -40,9 +40,7 @@ def is_part(request: Request) -> bool:
     return request.headers.get("hx-request") == "true" and request.headers.get("hx-history-restore-request") != "true"
 
 
-def page(
-    request: Request, template: str, *, status: int = 200, frames: bool = False, **values: object
-) -> Response:
+def page(request: Request, template: str, *, status: int = 200, frames: bool = False, **values: object) -> Response:
     """A whole page.
 
     Args:
@@ -101,7 +99,7 @@ def _environment() -> jinja2.Environment:
         auto_reload=False,
     )
     del made.filters["safe"]  # nothing stored is ever markup
-    given = (counted, day_of, duration, format_time, month_name, number, score, size, time_of)
+    given = (counted, day_of, duration, format_time, month_name, number, pretty, score, size, time_of)
     made.filters.update({function.__name__: function for function in given})
     made.globals.update({name: getattr(paths, name) for name in paths.__all__}, static_version=static_version())
     return made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,6 +10,7 @@ from typing import Final
 
 from backread.text.analysis import query_terms, tokens
 from backread.text.excerpts import excerpt as best_span
+from backread.wire import plain
 
 __all__ = [
     "Piece",
@@ -20,6 +22,7 @@ __all__ = [
     "marked",
     "month_name",
     "number",
+    "pretty",
     "score",
     "size",
     "time_of",
@@ -90,6 +93,11 @@ def counted(value: int, noun: str) -> str:
 def number(value: int | None) -> str:
     """A number with separators, "unknown" for None."""
     return "unknown" if value is None else f"{value:,}"
+
+
+def pretty(value: object) -> str:
+    """A value as JSON over several lines, for people: words stay readable."""
+    return json.dumps(plain(value), indent=2, ensure_ascii=False)
 
 
 def score(value: float) -> str:

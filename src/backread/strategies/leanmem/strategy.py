@@ -14,6 +14,7 @@ from typing import Any, Self
 
 from backread.construction.sessions import build_sessions, together
 from backread.construction.tagging import RuleTagger
+from backread.errors import InvalidInputError
 from backread.models.base import ChatModel, Embedder, Tagger
 from backread.models.usage import total
 from backread.models.wrappers import MeteredChat
@@ -53,6 +54,9 @@ class LeanMem:
         tagger: finds keywords and names for records.
         window: w of the topic segmentation; None is 2 for conversations between people, else 1.
         fixed_retriever: take relevance from the retriever's scores, also where there is an embedder.
+
+    Raises:
+        InvalidInputError: no design has that name, or `window` is below 1.
     """
 
     def __init__(
@@ -67,6 +71,11 @@ class LeanMem:
         window: int | None = None,
         fixed_retriever: bool = False,
     ) -> None:
+        if name not in PRESETS or (window is not None and window < 1):
+            raise InvalidInputError(
+                f"there is no design {name!r} with the window {window}",
+                hint=f"designs: {', '.join(sorted(PRESETS))}; a window is a number from 1 on",
+            )
         self._retriever, self._chat, self._build_chat, self._embedder = retriever, chat, build_chat, embedder
         self._name, self._design = name, PRESETS[name]
         self._window = window

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,7 +15,7 @@ from backread.errors import ContextWindowError
 from backread.models.base import ChatMessage, ChatModel
 from backread.models.context_window import with_smaller_prompts
 from backread.models.structured import Structured, complete_as, known_ids
-from backread.store.indexing import indexed_text
+from backread.store.indexing import indexed_text, passage_text
 from backread.text.fencing import fence
 from backread.text.support import content
 from backread.types import Degradation, EntryDraft, Turn, Usage
@@ -186,9 +186,10 @@ def _drafts(strategy: str, prefix: str, topics: Sequence[Topic], found: _Found, 
     turns = [line.turn for line in lines]
     number = {line.turn.turn_id: topic.number for topic in topics for line in topic.lines}
     by_id = {turn.turn_id: turn for turn in turns}
+    said_in = {turn.turn_id: content(passage_text(turn.text, turn.caption)) for turn in turns}
     drafts: list[EntryDraft] = []
     for line, fact in found.facts:
-        sources = tie(fact, [line.turn], turns)
+        sources = tie(fact, [by_id[_meant(fact, line.turn, said_in)]], turns)
         if not sources or not _dated(fact, by_id[sources[0].turn_id], lines):
             found.unsupported += 1
             continue
@@ -207,6 +208,20 @@ def _drafts(strategy: str, prefix: str, topics: Sequence[Topic], found: _Found, 
             )
         )
     return drafts
+
+
+def _meant(fact: str, named: Turn, said_in: Mapping[str, set[str]]) -> str:
+    """The id of the turn that a fact is of: the one that is named, unless another says clearly more of it.
+
+    Small models lose count. Another turn must have at least two content words of the fact and half of them all, and
+    twice as many as the one that is named.
+    """
+    words = content(fact)
+    shared = {turn_id: len(words & said) for turn_id, said in said_in.items()}
+    best = max(shared, key=lambda turn_id: shared[turn_id])
+    if shared[best] >= max(2, len(words) / 2, 2 * shared[named.turn_id]):
+        return best
+    return named.turn_id
 
 
 def _dated(fact: str, turn: Turn, lines: Sequence[Line]) -> bool:

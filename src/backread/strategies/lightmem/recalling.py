@@ -53,7 +53,7 @@ def find(history: History, retriever: Retriever, question: str, shelf: Shelf, *,
 
     Entries count as long as their batch stands in this view of the history; turns that are in no such batch are ranked
     as they are, among all turns of the record. Where there are both, scores of each kind are divided by the best of it,
-    over all turns for turns: an open turn comes first only when it is the best of the whole record.
+    over all turns for turns: an open turn comes first when, and only when, it is the best of the whole record.
 
     Args:
         history: where to look.
@@ -80,7 +80,7 @@ def find(history: History, retriever: Retriever, question: str, shelf: Shelf, *,
     hits = [_Hit(i.score / best, by_id[i.unit_id], i.unit_id) for i in items if i.unit_id in by_id]
     over = raw.best if items else 1.0
     hits += [_Hit(i.score / over, None, i.unit_id) for i in raw.items]
-    hits = sorted(hits, key=lambda hit: -hit.score)[:top_k]
+    hits = sorted(hits, key=lambda hit: (-hit.score, hit.entry is not None))[:top_k]
     return _found(history, hits, turns.size - len(covered), (*ranked.degraded, *raw.degraded))
 
 

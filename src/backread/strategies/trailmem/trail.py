@@ -72,6 +72,7 @@ class Trail:
         self._ground, self._rules, self._reader = ground, rules, reader
         self._question, self._budget, self._trace = question, budget, trace
         self._left = list(ground.looks)
+        self._places = {turn_id: place for window in ground.windows for turn_id, place in window.places.items()}
         self._near = self._near_the_best()
         self._opened: list[int] = []
         self._read: dict[int, WindowDecisions | None] = {}
@@ -166,7 +167,8 @@ class Trail:
         ranked, rules = self._ground.ranked, self._rules
         if not rules.early:
             return len(ranked)
-        return max(LEAST, sum(share(ranked, place) >= 1 - rules.gap for place in range(len(ranked))))
+        near = sum(share(ranked, place) >= 1 - rules.gap for place in range(len(ranked)))
+        return min(max(LEAST, near), len(ranked))
 
     def _memory(self) -> list[_Line]:
         """What is kept of all that was opened, in the order in which a budget takes it."""
@@ -185,12 +187,11 @@ class Trail:
 
     def _by_score(self, windows: Sequence[Stretch]) -> list[_Line]:
         """The turns that were found, best first; behind them those around, unless turns are kept by their score."""
-        places = {turn_id: place for window in windows for turn_id, place in window.places.items()}
-        behind = max(places.values(), default=0) + 1
-        turns = sorted(best_first(windows), key=lambda turn: places.get(turn.turn_id, behind))
+        behind = len(self._places)
+        turns = sorted(best_first(windows), key=lambda turn: self._places.get(turn.turn_id, behind))
         if self._rules.early:
-            turns = [turn for turn in turns if places.get(turn.turn_id, behind) < self._near]
-        return [_Line(verbatim(turn, rank), places.get(turn.turn_id, behind)) for rank, turn in enumerate(turns)]
+            turns = [turn for turn in turns if self._places.get(turn.turn_id, behind) < self._near]
+        return [_Line(verbatim(turn, rank), self._places.get(turn.turn_id, behind)) for rank, turn in enumerate(turns)]
 
     def _kept_of(self, look: Look) -> int:
         """How many lines of the memory are turns of a look's windows."""

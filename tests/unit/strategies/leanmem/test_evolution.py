@@ -423,6 +423,36 @@ class TestInterruption:
         assert len(current(history)) == 2
         assert len([entry for entry in history.entries("leanmem", "event") if "parts" in entry.data]) == 1
 
+    def test_a_commit_that_came_between_is_no_loss(self, kept: Kept) -> None:
+        store, history = kept
+        left = [2]
+
+        class Raced(History):
+            """Another build commits right before this one, twice."""
+
+            def now(self) -> History:
+                return self
+
+            def commit(self, strategy: str, expected_version: int, *given: Any) -> int:
+                if left[0]:
+                    left[0] -= 1
+                    super().commit(strategy, expected_version)
+                return super().commit(strategy, expected_version, *given)
+
+        strategy, _ = lean(merged())
+        store.append("ann", drafts())
+        strategy.build(history, context())
+        strategy.build(history, context(), flush=True)
+        store.append("ann", drafts([("2024-05-02", "way to work: rides a scooter to work")]))
+        LeanMem(HybridRetriever(None), None, scripted(schedule=event, event=told), name="leanmem").build(
+            history, context()
+        )
+        other, chat = lean(merged())
+        other.build(Raced(store, "ann"), context(), flush=True)
+        assert calls(chat).count("evolve") == 1
+        assert states(history)[-1] == "rides a scooter to work"
+        assert left == [0]
+
     def test_steps_tell_what_was_done(self, kept: Kept) -> None:
         store, history = kept
         steps: list[Step] = []

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from leanmem_samples import calls, context, draft, opened, plan, record, said, scripted, texts_by_id
 
-from backread.errors import ModelRequestError
+from backread.errors import InvalidInputError, ModelRequestError
 from backread.retrieval.bm25 import Bm25Retriever
 from backread.retrieval.hybrid import HybridRetriever
 from backread.store.history import History
@@ -364,6 +364,11 @@ class TestForms:
         assert (config["form"], config["plan"], config["evolving"]) == ("model", "model", True)
         assert (config["relevance"], config["tagger"]) == ("cosine", "rules-1")
         assert set(config["prompts"]) == {"schedule", "event", "gist", "evolve", "plan"}
+
+    @pytest.mark.parametrize("given", [{"name": "leanmem:no_idea"}, {"window": 0}])
+    def test_what_makes_no_design_is_refused(self, given: dict[str, Any]) -> None:
+        with pytest.raises(InvalidInputError):
+            LeanMem(HybridRetriever(None), **given)
 
     def test_another_w_writes_all_again(self, kept: Kept) -> None:
         _, history = kept

@@ -10,7 +10,7 @@ from leanmem_samples import calls, event, record, said, scripted, turn
 
 from backread.construction.sessions import Made
 from backread.construction.tagging import RuleTagger
-from backread.errors import ModelRequestError
+from backread.errors import ContextWindowError, ModelRequestError
 from backread.models.base import ChatModel
 from backread.strategies.leanmem.asking import prompt
 from backread.strategies.leanmem.design import PRESETS, Design, Shelf
@@ -145,6 +145,16 @@ class TestRecord:
         reason = "segments were kept as records: the scheduler gave no valid reply"
         assert found.degraded == (Degradation("schedule", reason, 1),)
         assert pointed(only(found)) == ["t0", "t1", "t2", "t3"]
+
+
+def test_what_was_not_read_for_the_window_is_said() -> None:
+    def small(answer: dict[str, Any]) -> Any:
+        return lambda request: ContextWindowError("too long") if "kettle along" in request.question else answer
+
+    found = made(scripted(schedule=small({"action": "event"}), event=small(MOVED)))
+    assert only(found).kind == "event"
+    assert [(item.part, item.count) for item in found.degraded] == [("window", 2)]
+    assert rests_on(only(found)) == ["t0", "t1", "t2", "t3"]
 
 
 def test_what_is_ignored_leaves_nothing() -> None:

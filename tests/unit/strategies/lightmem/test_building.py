@@ -303,7 +303,8 @@ def test_topics_are_told_apart_by_the_embedder(store: SqliteStore) -> None:
     headings: list[list[str]] = []
 
     def reply(request: ChatRequest) -> str:
-        headings.append([line for line in request.question.splitlines() if line.startswith(("## ", "["))])
+        block = request.question.partition("</messages")[0]
+        headings.append([line for line in block.splitlines() if line.startswith(("## ", "["))])
         return facts_of(request)
 
     settings = Settings(rate=1.0)

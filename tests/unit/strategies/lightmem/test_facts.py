@@ -78,6 +78,25 @@ def test_a_fact_that_names_the_wrong_message_goes_to_the_one_that_says_it(store:
     assert (entry.sources[0].turn_id, entry.said_at, entry.data["speaker"]) == (turn.turn_id, turn.said_at, "Ann")
 
 
+@pytest.mark.parametrize(
+    ("source", "text", "place"),
+    [
+        (1, "The dentist Falk likes the lamp", 3),  # 4 of its words against 1
+        (2, "The dentist likes a lamp", 3),  # 3 against 1
+        (2, "The dentist has a lamp", 3),  # 2 against 1
+        (3, "The cheap old lamp cost 45 euros", 2),  # 4 of 6 against 2
+        (3, "The old lamp in the park cost 45", 3),  # 3 against 2: not twice as many
+        (1, "The chess lamp of the hall", 1),  # 2 of 3 against 1 would be 3
+        (1, "The euros", 2),  # one word is too little, but the message that is named says nothing of it
+    ],
+)
+def test_a_model_that_lost_count(store: SqliteStore, source: int, text: str, place: int) -> None:
+    """Another message is taken when it says twice as much of the fact as the one that is named, and half of it."""
+    texts = ["I like chess in the park", "The lamp cost 45 euros", "My dentist Falk likes the old lamp in the hall"]
+    (entry,) = read(store, fact(source, text), *(said("s", at, line) for at, line in enumerate(texts))).entries
+    assert entry.sources[0].turn_id == [turn.turn_id for turn in keep(store, []).turns()][place - 1]
+
+
 def test_a_fact_that_nothing_supports_is_dropped_and_counted(store: SqliteStore) -> None:
     """Such as the prompt's example, which small models repeat."""
     reply = fact(1, "Ann's bike was stolen yesterday (2021-03-09).")

@@ -143,8 +143,8 @@ def test_a_message_is_compressed_once_and_as_published_until_it_fits_the_model()
     assert published.shortened("one two three four") == "one two"
 
 
-def one(turn_id: str, text: str, *, human: bool = True) -> Round:
-    return (Message(turn_id, text, 1, 1, human), Message(turn_id + "r", "a reply", 0, 0, human=False))
+def one(turn_id: str, text: str) -> Round:
+    return (Message(turn_id, text, 1, 1, human=True), Message(turn_id + "r", f"reply{turn_id}", 0, 0, human=False))
 
 
 def test_topics_by_similarity_and_attention() -> None:

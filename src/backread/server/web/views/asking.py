@@ -70,7 +70,7 @@ def form(request: Request, user_id: UserId, served: Served, question: str = "") 
 
 @router.post("/ask")
 async def ask(request: Request, user_id: UserId, served: Served) -> Response:
-    """Each step as it happens, the memory and the answer, each as HTML; or, without the script, a page with all of it."""
+    """Each step as it happens, the memory, the answer, each as HTML; without the script, a page with all of it."""
     fields = await form_of(request)
     asked = Asked(**{name: value.strip() for name, value in fields.items() if name in _FIELDS})
     if EVENTS_TYPE in request.headers.get("accept", ""):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request, Response
 from starlette.exceptions import HTTPException
 
 from backread.memory import Memory
-from backread.server.builds import Build
 from backread.server.guard import PAGE_PREFIX
 from backread.server.requests import PathText
 from backread.server.service import Served, Service, UserId
@@ -46,7 +45,6 @@ def entries(
     return page(
         request,
         "entries.html",
-        user_id=user_id,
         view="entries",
         sets=sets,
         chosen=chosen,
@@ -57,7 +55,7 @@ def entries(
         last_page=-(-len(every) // ENTRIES),
         families=families(),
         settings=served.memory.settings,
-        builds=_latest(served, user_id),
+        **_builds(served, user_id),
     )
 
 
@@ -69,8 +67,11 @@ def _sets(memory: Memory, user_id: str) -> dict[tuple[str, str], int]:
     return dict(found)
 
 
-def _latest(served: Service, user_id: str) -> list[Build]:
-    return list(reversed(served.builds.list(user_id)))[:_BUILDS]
+def _builds(served: Service, user_id: str, *, watched: bool = False) -> dict[str, Any]:
+    """What the list of builds is made of; `watched` when somebody saw them run."""
+    builds = list(reversed(served.builds.list(user_id)))[:_BUILDS]
+    seen = "-".join(f"{build.build_id[-4:]}.{build.status}.{build.steps}" for build in builds)
+    return {"user_id": user_id, "builds": builds, "seen": seen, "watched": watched}
 
 
 @router.post("/builds")
@@ -83,13 +84,14 @@ async def start(request: Request, user_id: UserId, served: Served) -> Response:
     served.builds.start(user_id, strategy, flush="flush" in fields, maintain="maintain" in fields)
     if not is_part(request):
         return Response(None, 303, {**HEADERS, "Location": user_path(user_id, "entries")})
-    return part("parts/builds.html", user_id=user_id, builds=_latest(served, user_id), fresh=True)
+    return part("parts/builds.html", **_builds(served, user_id))
 
 
 @router.get("/builds")
-def builds(user_id: UserId, served: Served) -> Response:
-    """The latest builds as they stand."""
-    return part("parts/builds.html", user_id=user_id, builds=_latest(served, user_id), fresh=False)
+def builds(user_id: UserId, served: Served, seen: str = "") -> Response:
+    """The latest builds as they stand; nothing when that is what was `seen` before."""
+    now = _builds(served, user_id, watched=True)
+    return Response(None, 204, HEADERS) if now["seen"] == seen else part("parts/builds.html", **now)
 
 
 @router.post("/builds/{build_id}/cancel")
@@ -98,4 +100,4 @@ async def cancel(request: Request, user_id: UserId, build_id: PathText, served: 
     served.builds.cancel(user_id, build_id)
     if not is_part(request):
         return Response(None, 303, {**HEADERS, "Location": user_path(user_id, "entries")})
-    return part("parts/builds.html", user_id=user_id, builds=_latest(served, user_id), fresh=False)
+    return part("parts/builds.html", **_builds(served, user_id, watched=True))

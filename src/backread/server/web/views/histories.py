@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 from fastapi import APIRouter, Query, Request, Response
@@ -74,7 +74,7 @@ def histories(request: Request, served: Served, q: str = "", number: Number = 1)
     names = served.memory.users()
     found = [name for name in names if q.strip().casefold() in name.casefold()]
     shown = found[(number - 1) * USERS : number * USERS]
-    values = {
+    values: dict[str, Any] = {
         "users": [_user(served.memory, name) for name in shown],
         "found": len(found),
         "total": len(names),

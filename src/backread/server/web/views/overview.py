@@ -13,7 +13,6 @@ from backread.server.service import AdminOnly, Served
 from backread.server.web.routing import PageRoute
 from backread.server.web.templating import page
 from backread.settings import ENVIRONMENT, Settings
-from backread.text.tokens import default_counter
 
 __all__ = ["router"]
 
@@ -33,7 +32,6 @@ def settings(request: Request, served: Served) -> Response:
         stats=memory.stats(),
         embedder=None if memory.embedder is None else memory.embedder.name,
         chat=None if memory.chat is None else memory.chat.name,
-        counter=default_counter().name,
     )
 
 
@@ -50,5 +48,8 @@ def _value(settings: Settings, item: Any) -> tuple[str, bool]:  # noqa: ANN401 -
 
 def _without_secrets(url: str) -> str:
     """An address without the name, password and parameters that it may hold."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "set, but no address"
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
 from types import MappingProxyType
-from typing import Annotated, Final, cast, get_args
+from typing import Annotated, Any, Final, cast, get_args
 
 from fastapi import APIRouter, Query, Request, Response
 
@@ -85,7 +85,7 @@ def search(
     )
 
 
-def _found(memory: Memory, user_id: str, wanted: Wanted) -> Mapping[str, object]:
+def _found(memory: Memory, user_id: str, wanted: Wanted) -> dict[str, Any]:
     """The hits, None when nothing was asked, and how they came about."""
     if not wanted.q:
         return {"hits": None, "degraded": (), "pending": 0, "seconds": None}

@@ -6,9 +6,9 @@ from typing import Annotated, Final
 
 from fastapi import APIRouter, Query, Request, Response
 
-from backread.server.web.shared import PageState
 from backread.server.web.paths import SIGN_IN, own_path
 from backread.server.web.routing import OpenRoute, form_of
+from backread.server.web.shared import PageState
 from backread.server.web.templating import HEADERS, page
 from backread.server.web.visits import COOKIE, LASTS_S
 
