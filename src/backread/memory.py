@@ -18,6 +18,7 @@ from backread.messages import draft_from_message, export_message
 from backread.models.base import ChatModel, Embedder, Reranker
 from backread.models.chats import open_roles
 from backread.models.context_window import with_smaller_prompts
+from backread.models.llmlingua import installed_compressor
 from backread.models.pricing import load_prices
 from backread.models.roles import ChatRoles
 from backread.parts import configured_embedder, configured_reranker, configured_sparse
@@ -642,6 +643,7 @@ class Memory:
             build_chat=chats.build,
             embedder=self._vectors.usable,
             reranker=self._reranker,
+            compressor=installed_compressor(),
             fixed_retriever=retriever is not None,
         )
         return create(self.settings.strategy if chosen is None else chosen, parts), degraded

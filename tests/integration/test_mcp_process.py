@@ -137,7 +137,7 @@ def test_stdout_carries_the_protocol_alone(path: Path, environment: dict[str, st
 NOISY = """
     import logging, os, sys, warnings
     from backread import Memory
-    from backread.server.mcp import serve_stdio
+    from backread.server.mcp import own_stdout, serve_stdio
     from backread.testing.fakes import HashEmbedder
 
     kept = sys.stdout
@@ -154,8 +154,10 @@ NOISY = """
             logging.getLogger("lib").warning("logged")
             return super().embed(texts, kind=kind)
 
-    with Memory.open(sys.argv[1], embedder=Noisy(64)) as memory:
-        serve_stdio(memory, user_id="ann")
+    with own_stdout() as stdout, Memory.open(sys.argv[1], embedder=Noisy(64)) as memory:
+        print("early")
+        serve_stdio(memory, stdout, user_id="ann")
+        print("late")
 """
 
 
@@ -167,7 +169,16 @@ def test_what_a_library_prints_goes_to_stderr(path: Path, environment: dict[str,
         assert found["structuredContent"]["hits"][0]["turn"]["text"] == "the blue kettle"
         code, told = server.end()
     assert code == 0
-    for noise in ("downloading 100%", "no line end", "written to the object", "the first one", "from C", "logged"):
+    for noise in (
+        "early",
+        "late",
+        "downloading 100%",
+        "no line end",
+        "written to the object",
+        "the first one",
+        "from C",
+        "logged",
+    ):
         assert noise in told
 
 
@@ -176,6 +187,8 @@ def test_a_client_that_leaves_ends_it_quietly(path: Path, environment: dict[str,
         assert server.process.stdout is not None
         server.process.stdout.close()
         server.send({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}})
+        assert server.process.stdin is not None
+        server.process.stdin.close()
         assert server.process.wait(60) == 0
         assert server.process.stderr is not None
         assert server.process.stderr.read().decode().count("\n") == 1
@@ -229,15 +242,17 @@ def serve(environment: dict[str, str], path: Path) -> Callable[..., Any]:
 async def over_http(url: str, key: str | None = None, mode: str = "legacy", user_id: str | None = None) -> list[str]:
     """Texts of all turns, after one was added; the names of a user if the tools take one."""
     headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-    async with httpx2.AsyncClient(headers=headers, timeout=60) as http:
-        async with Client(streamable_http_client(url, http_client=http), mode=mode) as client:
-            takes = "user_id" in (await client.list_tools()).tools[0].input_schema["properties"]
-            assert takes is (user_id is not None)
-            whose = {} if user_id is None else {"user_id": user_id}
-            messages = [{"role": "user", "content": f"I am {key or user_id}", "id": "m1"}]
-            await client.call_tool("add_memory", {"messages": messages, "session_id": "s", **whose})
-            turns = await client.call_tool("get_turns", whose)
-            return [turn["text"] for turn in turns.structured_content["turns"]]
+    async with (
+        httpx2.AsyncClient(headers=headers, timeout=60) as http,
+        Client(streamable_http_client(url, http_client=http), mode=mode) as client,
+    ):
+        takes = "user_id" in (await client.list_tools()).tools[0].input_schema["properties"]
+        assert takes is (user_id is not None)
+        whose = {} if user_id is None else {"user_id": user_id}
+        messages = [{"role": "user", "content": f"I am {key or user_id}", "id": "m1"}]
+        await client.call_tool("add_memory", {"messages": messages, "session_id": "s", **whose})
+        turns = await client.call_tool("get_turns", whose)
+        return [turn["text"] for turn in turns.structured_content["turns"]]
 
 
 def test_streamable_http(serve: Callable[..., Any]) -> None:

@@ -49,11 +49,11 @@ def mcp(
     if http:
         _over_http(user, host, port, keys, path)
         return
-    from backread.server.mcp import serve_stdio
+    from backread.server.mcp import own_stdout, serve_stdio
 
-    with open_memory(path, create=True, embedder=True, chat=True) as memory:
+    with own_stdout() as stdout, open_memory(path, create=True, embedder=True, chat=True) as memory:
         _say(memory, "on stdin and stdout")
-        serve_stdio(memory, user_id=user)
+        serve_stdio(memory, stdout, user_id=user)
 
 
 def _check(http: bool, host: str, user: str | None, keys: Path | None) -> None:

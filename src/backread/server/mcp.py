@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import json
+import os
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import cache, partial
 from importlib.resources import files
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self, TypeVar
 
+import anyio
 import anyio.to_thread
 from mcp.server import Server, ServerRequestContext
 from mcp.server.stdio import stdio_server
@@ -52,7 +55,7 @@ from backread.server.tools import TOOLS, Tool, told
 if TYPE_CHECKING:
     from mcp.shared._stream_protocols import ReadStream, WriteStream
 
-__all__ = ["BODY_BYTES", "PATH", "create_server", "http_app", "serve_stdio"]
+__all__ = ["BODY_BYTES", "PATH", "create_server", "http_app", "own_stdout", "serve_stdio"]
 
 PATH: Final = "/mcp"
 BODY_BYTES: Final = 16 * 1024 * 1024
@@ -119,13 +122,32 @@ def create_server(memory: Memory, *, user_id: str | None = None) -> Server[Threa
     )
 
 
-def serve_stdio(memory: Memory, *, user_id: str | None = None) -> None:
-    """Serve one client on stdin and stdout, until it closes stdin.
+@contextmanager
+def own_stdout() -> Iterator[BinaryIO]:
+    """A stream to where stdout leads; whatever else is printed meanwhile, by Python or by C, goes to stderr."""
+    given = sys.stdout
+    given.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with contextlib.redirect_stdout(sys.stderr), os.fdopen(kept, "wb", closefd=False) as stream:
+            yield stream
+    finally:
+        given.flush()  # what somebody still wrote to the object itself, before it leads to the client again
+        os.dup2(kept, 1)
+        os.close(kept)
 
-    Meanwhile stdout carries the protocol alone: whatever else is printed goes to stderr.
+
+def serve_stdio(memory: Memory, stdout: BinaryIO, *, user_id: str | None = None) -> None:
+    """Serve one client on stdin and `stdout`, until it closes stdin.
+
+    Args:
+        memory: what is served.
+        stdout: that of `own_stdout`, which must carry the protocol alone from the first byte on.
+        user_id: see `create_server`.
     """
     try:
-        anyio.run(_serve_stdio, create_server(memory, user_id=user_id))
+        anyio.run(_serve_stdio, memory, stdout, user_id)
     except BaseExceptionGroup as group:
         if group.split(BrokenPipeError)[1] is not None:
             raise  # else the client is gone, which is the end as well
@@ -143,14 +165,11 @@ def http_app(memory: Memory, *, user_id: str | None = None, host: str = "127.0.0
     return server.streamable_http_app(streamable_http_path=PATH, host=host, max_request_body_size=BODY_BYTES)
 
 
-async def _serve_stdio(server: Server[Threads]) -> None:
-    given = sys.stdout
-    async with stdio_server() as (read, write):  # what is written to the file behind stdout goes to stderr from here on
-        with contextlib.redirect_stdout(sys.stderr):
-            try:
-                await server.run(_Answering(read, write), write, server.create_initialization_options())
-            finally:
-                given.flush()  # what somebody still wrote to the object itself, before it leads to the client again
+async def _serve_stdio(memory: Memory, stdout: BinaryIO, user_id: str | None) -> None:
+    server = create_server(memory, user_id=user_id)
+    text = anyio.wrap_file(io.TextIOWrapper(stdout, encoding="utf-8", newline="\n"))
+    async with stdio_server(stdout=text) as (read, write):
+        await server.run(_Answering(read, write), write, server.create_initialization_options())
 
 
 class _Answering:

@@ -8,11 +8,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
 
 from backread.construction.ledger import Ledger, standing
 from backread.construction.sessions import together
 from backread.models.base import Embedder
 from backread.retrieval.base import Retriever
+from backread.retrieval.dense import cosines
+from backread.store.corpus import Corpus
 from backread.store.history import History, Scope
 from backread.store.indexing import indexed_text
 from backread.strategies.leanmem.dating import Days, day_of, days_in
@@ -22,7 +28,7 @@ from backread.strategies.leanmem.matching import match
 from backread.strategies.leanmem.planning import Plan
 from backread.types import Degradation, Entry, ScoredUnit, Turn
 
-__all__ = ["Finder", "FoundEntry", "FoundTurn", "Memories", "memories", "memory_text"]
+__all__ = ["Finder", "FoundEntry", "FoundTurn", "Memories", "Question", "memories", "memory_text"]
 
 RAW_TURNS = 50
 """Turns of sessions without entries that are looked at."""
@@ -102,6 +108,23 @@ class FoundTurn:
     score: float
 
 
+class Question:
+    """A question and its vector, which is made at its first use; None without an embedder."""
+
+    def __init__(self, text: str, embedder: Embedder | None) -> None:
+        self.text = text
+        self._embedder = embedder
+
+    @cached_property
+    def vector(self) -> NDArray[np.float32] | None:
+        """See the class.
+
+        Raises:
+            ModelError: the embedder can't be used.
+        """
+        return None if self._embedder is None else self._embedder.embed([self.text], kind="query")[0]
+
+
 @dataclass(frozen=True, slots=True)
 class Finder:
     """Finds entries and turns.
@@ -114,8 +137,12 @@ class Finder:
     retriever: Retriever
     embedder: Embedder | None
 
+    def question(self, text: str) -> Question:
+        """A question as the other methods take it."""
+        return Question(text, self.embedder)
+
     def entries(
-        self, history: History, question: str, there: Memories, plan: Plan
+        self, history: History, question: Question, there: Memories, plan: Plan
     ) -> tuple[list[FoundEntry], tuple[Degradation, ...]]:
         """The entries a plan asks for, best first; equal scores by time, then by id.
 
@@ -129,11 +156,11 @@ class Finder:
             for shelf in [shelf for shelf, own in there.entries if own == kind]:
                 own = there.entries[shelf, kind]
                 corpus = history.corpus((shelf.strategy, shelf.kind(kind)))
-                ranking = self.retriever.search(corpus, question, max(1, corpus.size))
+                ranking = self.retriever.search(corpus, question.text, max(1, corpus.size))
                 degraded += ranking.degraded
                 items = [item for item in ranking.items if item.unit_id in own][:depth]
                 entries = [own[item.unit_id] for item in items]
-                rel = self._relevance(question, items, [entry.index_text for entry in entries])
+                rel = self._relevance(corpus, question, items, [entry.index_text for entry in entries])
                 for entry, near in zip(entries, rel, strict=True):
                     fits = match(plan.constraints, memory_text(entry, kind), _days(entry, kind))
                     scored.append(FoundEntry(entry, kind, plan.weights[kind] * (near + fits)))
@@ -141,7 +168,7 @@ class Finder:
         return sorted(found, key=_best_first), together(degraded)
 
     def turns(
-        self, history: History, question: str, there: Memories, plan: Plan
+        self, history: History, question: Question, there: Memories, plan: Plan
     ) -> tuple[list[FoundTurn], tuple[Degradation, ...]]:
         """The best turns of sessions without entries, best first.
 
@@ -154,14 +181,14 @@ class Finder:
         if not there.unbuilt:
             return [], ()
         corpus = history.corpus("turn", Scope(session_ids=there.unbuilt))
-        ranking = self.retriever.search(corpus, question, RAW_TURNS)
+        ranking = self.retriever.search(corpus, question.text, RAW_TURNS)
         units = corpus.find([item.unit_id for item in ranking.items])
         turns = {turn.turn_id: turn for own in corpus.turns_of(units) for turn in own}
         items = [item for item in ranking.items if item.unit_id in turns]
         if not items:
             return [], ranking.degraded
         texts = [indexed_text(turn.speaker, turn.text, turn.caption) for turn in map(turns.get, _ids(items)) if turn]
-        (near,) = self._relevance(question, items[:1], texts[:1])
+        (near,) = self._relevance(corpus, question, items[:1], texts[:1])
         weight = max(plan.weights.values(), default=1.0)
         found = []
         for item, text in zip(items, texts, strict=True):
@@ -170,13 +197,21 @@ class Finder:
             found.append(FoundTurn(turn, weight * (near * _share(item, items) + fits)))
         return sorted(found, key=lambda one: -one.score), ranking.degraded
 
-    def _relevance(self, question: str, items: Sequence[ScoredUnit], texts: Sequence[str]) -> list[float]:
-        """Rel of each item, in [0, 1]."""
-        if self.embedder is None or not texts:
+    def _relevance(
+        self, corpus: Corpus, question: Question, items: Sequence[ScoredUnit], texts: Sequence[str]
+    ) -> list[float]:
+        """Rel of each item, in [0, 1]; what has no vector yet is embedded for the question alone."""
+        query = question.vector if items else None
+        if query is None or self.embedder is None:
             return [_share(item, items) for item in items]
-        query = self.embedder.embed([question], kind="query")[0]
-        cosines = self.embedder.embed(texts) @ query
-        return [min(1.0, max(0.0, round(float(value), 4))) for value in cosines]
+        units = corpus.find(_ids(items))
+        known = np.full(len(items), np.nan, dtype=np.float32)
+        if len(units) == len(items):
+            known = cosines(corpus, self.embedder.fingerprint, query).scores[units]
+        missing: list[int] = np.flatnonzero(np.isnan(known)).tolist()
+        if missing:
+            known[missing] = self.embedder.embed([texts[place] for place in missing]) @ query
+        return [min(1.0, max(0.0, round(float(value), 4))) for value in known]
 
 
 def _distinct(found: Sequence[FoundEntry]) -> list[FoundEntry]:

@@ -192,10 +192,11 @@ class LeanMem:
         trace = _Trace(ctx)
         there = memories(history, self._shelves, self._design.kinds)
         plan = self._plan(question, asked_at, there, trace)
-        entries, degraded = self._finder.entries(history, question, there, plan)
+        asked = self._finder.question(question)
+        entries, degraded = self._finder.entries(history, asked, there, plan)
         if not self._design.planned:
             entries = entries[: plan.depths[self._design.kinds[0]]]
-        raw, raw_degraded = self._finder.turns(history, question, there, plan)
+        raw, raw_degraded = self._finder.turns(history, asked, there, plan)
         made = compose(history, self._retriever, question, plan, entries, raw)
         limit = CONTEXT if budget is None else min(budget, CONTEXT)
         fitted = fit(made.candidates, limit, ctx.counter, question)

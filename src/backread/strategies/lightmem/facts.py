@@ -117,15 +117,15 @@ def _read(chat: ChatModel, topics: list[Topic], found: _Found) -> None:
     offered = {str(number): line for number, line in enumerate(lines, 1)}
     known = known_ids(reply.facts, offered, lambda item: str(item.source))
     found.unknown += len(known.unknown)
-    found.facts += [(offered[str(item.source)], item.fact.strip()) for item in _told(known.items)]
+    found.facts += [(offered[str(item.source)], item.text) for item in _told(known.items)]
 
 
 def _told(items: Sequence[FactReply]) -> list[FactReply]:
     """The facts with words, each text once for a message."""
     seen: dict[tuple[int, str], FactReply] = {}
     for item in items:
-        if item.fact.strip():
-            seen.setdefault((item.source, " ".join(item.fact.split()).casefold()), item)
+        if item.text:
+            seen.setdefault((item.source, item.text.casefold()), item)
     return list(seen.values())
 
 

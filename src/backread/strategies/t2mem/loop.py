@@ -173,6 +173,7 @@ class _Run:
             "observation": {"kind": observation.kind, "entries": list(observation.episodes)},
             "reasoning": reply.reasoning if reply else "",
             "memory": [line.text for line in lines],
+            "sources": [list(dict.fromkeys(source.turn_id for source in line.sources)) for line in lines],
             "action": reply.action.name if reply else "Answer",
             "entry_id": reply.action.entry_id if reply else None,
             "input_tokens": tokens.input_tokens,
@@ -233,17 +234,21 @@ class _Run:
             f"Question: {quote(safe(self._question))}",
             f"This is step {step} of {loop.steps}{', the last one' if step == loop.steps else ''}.",
             f"Entries you have seen: {', '.join(map(str, sorted(self._seen)))}." if loop.tools == "all" else "",
-            prompt.form.replace("{actions}", self._actions()),
+            f"{prompt.form}\n{self._actions()}",
         ]
         return [ChatMessage("system", rules), ChatMessage("user", "\n\n".join(part for part in parts if part))]
 
     def _actions(self) -> str:
-        """The actions as they are written, with an entry that can be read: a small model copies what it sees."""
-        forms = ['{"name": "Answer"}', '{"name": "SearchMeta"}']
+        """The actions that can give something, as they are written: a small model copies what it sees."""
+        all_seen = len(self._seen) == len(self._ranked)
+        shown = {"no_metadata": "conversation"}.get(self._loop.tools, "entry")
+        forms = ['{"name": "Answer"} when the memory is enough']
+        if not all_seen:
+            forms.append(f'{{"name": "SearchMeta"}} to see the next {shown}')
         if self._loop.tools == "all":
             best = next(iter(self._seen))
-            forms.append(f'{{"name": "ReadRaw", "entry_id": {best}}}')
-        return " or ".join(forms)
+            forms.append(f'{{"name": "ReadRaw", "entry_id": {best}}} to read the conversation behind an entry')
+        return "\n".join(forms)
 
     def _memory(self) -> str:
         shown = [

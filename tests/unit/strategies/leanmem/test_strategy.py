@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 from leanmem_samples import calls, context, draft, opened, plan, record, said, scripted, texts_by_id
+from memory_samples import Counting
 
 from backread.errors import InvalidInputError, ModelRequestError
 from backread.retrieval.bm25 import Bm25Retriever
 from backread.retrieval.hybrid import HybridRetriever
+from backread.retrieval.indexing import embed_pending
 from backread.store.history import History
 from backread.store.sqlite import SqliteStore
 from backread.strategies.base import Parts
@@ -272,6 +274,19 @@ class TestRecall:
         assert recall.ranked[0].score == pytest.approx(cosine, abs=1e-4)
         chosen = lean(model, embedder=embedder, retriever=Bm25Retriever(), fixed_retriever=True)
         assert ask(chosen, history, "Where did Ann move?").ranked[0].score == 1.0
+
+    def test_vectors_that_are_there_are_not_made_again(self, kept: Kept) -> None:
+        store, history = kept
+        embedder = Counting()
+        model = chat(plan=plan("event"))
+        strategy = lean(model, embedder=embedder)
+        strategy.build(history, context(), flush=True)
+        waiting = ask(strategy, history, "Where did Ann move?").ranked
+        embed_pending(store, "ann", embedder)
+        embedder.texts.clear()
+        embedder.queries.clear()
+        assert ask(strategy, history, "Where did Ann move?").ranked == waiting
+        assert (embedder.texts, embedder.queries) == ([], ["Where did Ann move?"])
 
     def test_an_invalid_plan_is_said_and_every_kind_counts_the_same(self, kept: Kept) -> None:
         _, history = kept

@@ -112,6 +112,16 @@ def test_when_all_were_seen_searching_says_so_and_spends_its_step(history: Histo
     assert made.steps[2].detail["observation"] == {"kind": "notice", "entries": []}
 
 
+def test_only_actions_that_can_give_something_are_listed(history: History) -> None:
+    chat = Script(step("SearchMeta"), step("Answer"))
+    run(history, chat, ranked(history, 1, 2, 3, 4, 5, 6))
+    listed = [request.question.partition("The action is one of these:\n")[2].splitlines() for request in chat.requests]
+    assert [[line.partition("}")[0] for line in lines] for lines in listed] == [
+        ['{"name": "Answer"', '{"name": "SearchMeta"', '{"name": "ReadRaw", "entry_id": 1'],
+        ['{"name": "Answer"', '{"name": "ReadRaw", "entry_id": 1'],
+    ]
+
+
 def test_reading_shows_the_whole_session_and_may_be_repeated(history: History) -> None:
     chat = Script(step("ReadRaw", 6), step("ReadRaw", 6), step("Answer"))
     run(history, chat)
@@ -236,6 +246,7 @@ def test_every_step_is_told_when_it_ends_with_what_it_did(history: History) -> N
         "observation": {"kind": "entries", "entries": [8, 7, 6, 5, 4]},
         "reasoning": "So it is.",
         "memory": ["Ann moved to town8."],
+        "sources": [[source.turn_id for source in made.lines[0].sources]],
         "action": "ReadRaw",
         "entry_id": 8,
         "fault": None,

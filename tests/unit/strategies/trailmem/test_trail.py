@@ -145,7 +145,7 @@ class TestTheBudgetIsFull:
         assert first_words(made) == ["one", "two"]  # three gave way
 
     def test_also_without_a_model(self, history: History) -> None:
-        room = recall(history, scores={"one": 3.0, "two": 2.0}).tokens + 5
+        room = recall(history, scores={"one": 3.0, "two": 2.0}).tokens + 12
         made = recall(history, budget=room, gap=1.0)
         assert looks(made, "stop") == [None, None, "full"]
         assert first_words(made) == ["one", "two"]

@@ -27,13 +27,21 @@
     if (event.target.closest("[data-close]")) closePanel();
     const link = event.target.closest(".jump");
     if (link && !(panel && panel.contains(link))) opener = link;
+    const row = event.target.closest(".hits li, .lines > li, .cited > li");
+    if (row && !event.target.closest("a, summary") && String(getSelection()) === "") {
+      const first = row.querySelector(".jump");
+      if (first) first.click();
+    }
   });
 
   document.addEventListener("htmx:afterSwap", (event) => {
     if (!panel || event.detail.target !== panel) return;
     panel.hidden = false;
     document.querySelectorAll(".jump[aria-current]").forEach((link) => link.removeAttribute("aria-current"));
-    if (opener) opener.setAttribute("aria-current", "true");
+    if (opener) {
+      opener.setAttribute("aria-current", "true");
+      (opener.closest("[data-move]") || opener).scrollIntoView({ block: "nearest" });
+    }
     const target = panel.querySelector(".target");
     if (target) panel.scrollTop = target.offsetTop - panel.clientHeight / 3;
     const title = panel.querySelector("h2");

@@ -13,6 +13,7 @@ from fastapi import APIRouter, Request, Response
 from markupsafe import Markup
 
 from backread.errors import InvalidInputError
+from backread.models.usage import by_purpose
 from backread.server.guard import PAGE_PREFIX
 from backread.server.service import Served, Service, UserId
 from backread.server.streams import EVENTS_TYPE, events
@@ -135,6 +136,7 @@ def _work(served: Service, user_id: str, asked: Asked, tell: Callable[[Any], Non
         answer=answer,
         words=answer_words(answer),
         cited=said(answer, history),
+        spent=by_purpose(answer.usage),
         degraded=[item for item in answer.degraded if item not in recall.degraded],
     )
     return {"part": "answer", "html": html}

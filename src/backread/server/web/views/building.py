@@ -27,6 +27,9 @@ ENTRIES: Final = 50
 
 _BUILDS: Final = 5
 
+_WITHOUT: Final = frozenset({"full_context", "lazymem", "naive_rag", "search_o1"})
+"""Families that work when the question comes: there is nothing of theirs to build."""
+
 
 @router.get("/entries")
 def entries(
@@ -53,7 +56,7 @@ def entries(
         start=start,
         number=number,
         last_page=-(-len(every) // ENTRIES),
-        families=families(),
+        families=[(family, names) for family, names in families() if family not in _WITHOUT],
         settings=served.memory.settings,
         **_builds(served, user_id),
     )
