@@ -1,7 +1,7 @@
 """Import every module of the installed package; fails on the first that can't be.
 
 What needs more than the core is left out where that isn't there: contract classes of `backread.testing` without pytest,
-the server without fastapi.
+the server without fastapi, each integration without its library.
 """
 
 from __future__ import annotations
@@ -13,10 +13,20 @@ import sys
 
 import backread
 
+_NEEDED = (
+    ("pytest", "backread.testing.contracts_"),
+    ("fastapi", "backread.server."),
+    ("langchain_core", "backread.integrations.langchain"),
+    ("langgraph", "backread.integrations.langgraph"),
+    ("llama_index", "backread.integrations.llama_index"),
+    ("agents", "backread.integrations.openai_agents"),
+)
+"""A package, and the modules that need it."""
+
 
 def main() -> int:
     names = sorted(item.name for item in pkgutil.walk_packages(backread.__path__, "backread."))
-    for package, prefix in (("pytest", "backread.testing.contracts_"), ("fastapi", "backread.server.")):
+    for package, prefix in _NEEDED:
         if importlib.util.find_spec(package) is None:
             names = [name for name in names if not name.startswith(prefix)]
     for name in names:

@@ -411,8 +411,8 @@ class Memory:
     ) -> BuildReport:
         """A strategy's write-time work on what is new since its last build; takes up an interrupted one where it was.
 
-        Adding never waits for it, and it never waits for adding. Nothing to do for designs that work when the question
-        comes.
+        Adding never waits for it, and it never waits for adding. What it wrote is embedded too. Nothing to do for
+        designs that work when the question comes.
 
         Args:
             user_id: whose history.
@@ -431,12 +431,14 @@ class Memory:
         reports = [made.build(history, ctx, flush=flush)]
         if maintain:
             reports.append(made.maintain(history, ctx))
+        if self._vectors.usable is not None:
+            self._vectors.index([history.user_id], on_progress=None)
         return BuildReport(
             made.name,
             put=sum(report.put for report in reports),
             dropped=sum(report.dropped for report in reports),
             failed=tuple(failure for report in reports for failure in report.failed),
-            usage=tuple(ctx.meter),
+            usage=tuple(ctx.meter) or tuple(usage for report in reports for usage in report.usage),
             degraded=(*degraded, *(item for report in reports for item in report.degraded)),
         )
 

@@ -45,7 +45,7 @@ def recall(
       backread recall --user ann "Where is the spare key?"
       backread recall --user ann --budget 300 --json where is the key
     """
-    with open_memory(path, embedder=True) as memory:
+    with open_memory(path, embedder=True, chat=True) as memory:
         found = memory.recall(
             joined(question),
             user_id=user,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -17,6 +18,7 @@ from backread.errors import InvalidInputError, MissingExtraError
 
 if TYPE_CHECKING:
     from backread.server.keys import Keys
+    from backread.server.upstream import Upstream
 
 __all__ = ["serve"]
 
@@ -38,7 +40,22 @@ def serve(
     ] = None,
     reports: Annotated[
         Path | None,
-        typer.Option("--reports", metavar="FOLDER", help="Reports of the bench, for the page: report.html in it or below."),
+        typer.Option(
+            "--reports", metavar="FOLDER", help="Reports of the bench, for the page: report.html in it or below."
+        ),
+    ] = None,
+    upstream: Annotated[
+        str | None,
+        typer.Option(
+            "--upstream",
+            metavar="URL",
+            envvar="BACKREAD_UPSTREAM",
+            help="A chat server of OpenAI's API, to put memory in front of. Its key: BACKREAD_UPSTREAM_KEY.",
+        ),
+    ] = None,
+    user: Annotated[
+        str | None,
+        typer.Option("--user", "-u", metavar="ID", help="Whose chats those are that name nobody, with --upstream."),
     ] = None,
     path: StorePath = None,
 ) -> None:
@@ -50,6 +67,7 @@ def serve(
 
       backread serve
       backread serve --path memory.db --host 0.0.0.0 --keys keys.toml
+      backread serve --upstream http://127.0.0.1:8080/v1 --user ann
     """
     missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
     if missing:
@@ -58,6 +76,7 @@ def serve(
     from backread.server.running import address, listen, run
 
     known = _keys(keys)
+    behind = _upstream(upstream, user)
     with (
         listen(host, port, known) as listening,
         open_memory(path, create=True, embedder=True, chat=True) as memory,
@@ -67,7 +86,26 @@ def serve(
         note(f"{address(listening)} serves {memory.settings.path} ({holds})", label="serve")
         if known is None:
             note("there are no keys: whoever is on this machine may read and erase everything", label="serve")
-        run(create_app(memory, keys=known, reports=reports), listening)
+        app = create_app(memory, keys=known, reports=reports)
+        if behind is not None:
+            from backread.server.proxy import proxy_router
+
+            behind = replace(behind, timeout=memory.settings.timeout)
+            app.include_router(proxy_router(behind, keyed=known is not None, user_id=user))
+            note(f"{address(listening)}/v1 is a chat server in front of {behind.base_url}", label="serve")
+        run(app, listening)
+
+
+def _upstream(url: str | None, user: str | None) -> Upstream | None:
+    from backread.server.upstream import Upstream
+
+    if url is None:
+        if user is not None:
+            raise InvalidInputError("--user is for --upstream", hint="the API names the user in its paths")
+        return None
+    if user is not None and not user.strip():
+        raise InvalidInputError("--user is blank")
+    return Upstream.at(url, api_key=os.environ.get("BACKREAD_UPSTREAM_KEY") or None)
 
 
 def _keys(file: Path | None) -> Keys | None:

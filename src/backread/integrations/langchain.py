@@ -19,8 +19,9 @@ __all__ = ["BackreadRetriever"]
 class BackreadRetriever(BaseRetriever):
     """Finds turns of one user; each document is a turn, word for word.
 
-    A document's id is its turn id, its metadata that of `shared.hit_metadata`. Chains put documents into prompts as
-    they are: where stored text must not pass for instructions, use `Memory.recall`, whose `rendered` quotes it.
+    A document's id is its turn id, its metadata that of `shared.hit_metadata` and the `score`. Chains put documents
+    into prompts as they are: where stored text must not pass for instructions, use `Memory.recall`, whose `rendered`
+    quotes it.
     """
 
     memory: Memory
@@ -39,5 +40,8 @@ class BackreadRetriever(BaseRetriever):
             query, user_id=self.user_id, top_k=self.top_k, mode=self.mode, session_id=self.session_id
         )
         return [
-            Document(page_content=hit.turn.text, id=hit.turn.turn_id, metadata=hit_metadata(hit)) for hit in noted(hits)
+            Document(
+                page_content=hit.turn.text, id=hit.turn.turn_id, metadata={**hit_metadata(hit), "score": hit.score}
+            )
+            for hit in noted(hits)
         ]

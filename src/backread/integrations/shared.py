@@ -10,7 +10,7 @@ from backread.errors import InvalidInputError, MissingExtraError
 from backread.memory import Memory
 from backread.types import Hit, Hits, TurnDraft
 
-__all__ = ["hit_metadata", "keep", "missing", "noted"]
+__all__ = ["hit_metadata", "keep", "missing", "named", "noted"]
 
 _log = logging.getLogger(__name__)
 
@@ -37,15 +37,26 @@ def keep(memory: Memory, drafts: Sequence[TurnDraft], *, user_id: str) -> tuple[
     return receipt.turn_ids
 
 
+def named(value: str, what: str) -> str:
+    """An id, which must not be blank.
+
+    Raises:
+        InvalidInputError: it is.
+    """
+    if not value.strip():
+        raise InvalidInputError(f"{what} must be a non-empty text, not {value!r}")
+    return value
+
+
 def noted(hits: Hits) -> Hits:
-    """The hits as they are; what the search had to do without goes to the log, for results that have no place for it."""
+    """The hits as they are; what the search had to do without goes to the log: frameworks have no place for it."""
     for item in hits.degraded:
         _log.warning("search fell short (%s): %s", item.part, item.reason)
     return hits
 
 
 def hit_metadata(hit: Hit) -> dict[str, Any]:
-    """Flat metadata of a found turn: `turn_id`, `speaker`, `time` (ISO 8601), `session`, `role`, `caption`, `score`.
+    """Flat metadata of a found turn: `turn_id`, `speaker`, `time` (ISO 8601), `session`, `role` and `caption`.
 
     `time` and `caption` are None when there is none.
     """
@@ -57,5 +68,4 @@ def hit_metadata(hit: Hit) -> dict[str, Any]:
         "session": turn.session_id,
         "role": turn.role,
         "caption": turn.caption,
-        "score": hit.score,
     }

@@ -10,18 +10,16 @@ word for word, by code.
 from __future__ import annotations
 
 import json
-import logging
-import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from backread.construction.segmentation import word_cosine
-from backread.construction.sessions import together
+from backread.construction.sessions import Work, together
 from backread.errors import ModelError, ModelOutputError, NotFoundError, StaleVersionError
 from backread.models.base import ChatModel, Embedder
 from backread.models.usage import total
@@ -40,8 +38,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CAPACITY", "LEAST", "RELATED", "Evolution"]
 
-_log = logging.getLogger(__name__)
-
 CAPACITY = 8
 """Events in the buffer from which they are consolidated."""
 
@@ -53,25 +49,6 @@ LEAST = 0.5
 
 _PART = "evolution"
 _MAX_TOKENS = 300
-
-
-class Work(Protocol):
-    """How it may run; `strategies.base.Context` says what each means."""
-
-    @property
-    def on_step(self) -> Callable[[Step], None] | None:
-        """See `Context`."""
-        ...
-
-    @property
-    def deadline(self) -> float | None:
-        """See `Context`."""
-        ...
-
-    @property
-    def cancel(self) -> threading.Event | None:
-        """See `Context`."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

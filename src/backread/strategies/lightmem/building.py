@@ -24,6 +24,7 @@ from backread.strategies.lightmem.facts import Line, Make, Topic
 from backread.strategies.lightmem.gathering import gather
 from backread.strategies.lightmem.reading import Reading
 from backread.strategies.lightmem.settings import Settings
+from backread.strategies.trace import Trace
 from backread.types import BuildReport, Degradation, Step, Turn, Usage
 
 __all__ = ["Shelf", "build_batches", "stands", "stopped"]
@@ -61,8 +62,7 @@ def stands(history: History, shelf: Shelf, book: Book) -> dict[int, Batch]:
 
 def stopped(ctx: Context) -> bool:
     """Whether nothing new may be begun."""
-    cancelled = ctx.cancel is not None and ctx.cancel.is_set()
-    return cancelled or (ctx.deadline is not None and time.monotonic() >= ctx.deadline)
+    return Trace(ctx).over
 
 
 def build_batches(

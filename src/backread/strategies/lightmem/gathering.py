@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from backread.store.history import HUMAN_ROLES
@@ -53,13 +53,8 @@ def gather(
         ModelError: the embedder or the compressor could not be asked.
     """
     there = {turn.turn_id: turn for turn in turns}
-
-    def restored(parts: Sequence[Sequence[str]]) -> list[Segment]:
-        kept = (tuple(reading.message(there[key]) for key in part if key in there) for part in parts)
-        return [part for part in kept if part]
-
-    sensory = Sensory(settings.sensory, reading.boundaries, restored(book.sensory))
-    short_term = ShortTerm(settings.short_term, restored(book.short_term))
+    sensory = Sensory(settings.sensory, reading.boundaries, _restored(book.sensory, there, reading))
+    short_term = ShortTerm(settings.short_term, _restored(book.short_term, there, reading))
     closed: list[list[Segment]] = []
 
     def take(segments: Iterable[Segment]) -> None:
@@ -69,22 +64,22 @@ def gather(
     new = rounds(turn for turn in turns if turn.turn_id not in gathered)
     ready = new if flush else new[:-1]
     done = 0
-    for item in ready:
-        if len(closed) >= most or stopped():
-            break
-        take(sensory.add(tuple(map(reading.message, item))))
+    while done < len(ready) and len(closed) < most and not stopped():
+        take(sensory.add(tuple(map(reading.message, ready[done]))))
         done += 1
     if flush and done == len(ready) and not stopped():
         take(sensory.flush())
         closed.extend(batch for batch in [short_term.flush()] if batch)
-    book = replace(
-        book,
-        sensory=tuple(_turn_ids(part) for part in sensory.rounds),
-        short_term=tuple(_turn_ids(part) for part in short_term.segments),
-    )
     for batch in closed:
         book = _with_closed(book, batch)
-    return book, done < len(ready)
+    rest = (tuple(map(_turn_ids, sensory.rounds)), tuple(map(_turn_ids, short_term.segments)))
+    return replace(book, sensory=rest[0], short_term=rest[1]), done < len(ready)
+
+
+def _restored(parts: Iterable[Sequence[str]], there: Mapping[str, Turn], reading: Reading) -> list[Segment]:
+    """What a buffer held, without turns that are gone."""
+    kept = (tuple(reading.message(there[key]) for key in part if key in there) for part in parts)
+    return [part for part in kept if part]
 
 
 def _with_closed(book: Book, batch: Sequence[Segment]) -> Book:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import datetime
@@ -24,7 +23,8 @@ from backread.strategies.lightmem.reading import Reading
 from backread.strategies.lightmem.recalling import find
 from backread.strategies.lightmem.settings import PRESETS, Settings
 from backread.strategies.lightmem.updating import update_entries, update_prompt
-from backread.types import BuildReport, Degradation, Recall, Step
+from backread.strategies.trace import Trace
+from backread.types import BuildReport, Degradation, Recall
 
 __all__ = ["LightMem", "Preset"]
 
@@ -135,12 +135,10 @@ class LightMem:
         self, history: History, question: str, budget: int | None, ctx: Context, *, asked_at: datetime | None = None
     ) -> Recall:
         """The best entries, and turns that no entry stands for, as far as they fit the budget; no model is asked."""
-        started = time.monotonic()
+        trace = Trace(ctx)
         unit = "user_turn" if self._settings.user_only else "turn"
         found = find(history, self._retriever, question, self.shelf, unit=unit, top_k=self._settings.top_k)
-        step = Step("retrieve", {"found": len(found.items), "raw": found.raw}, time.monotonic() - started)
-        if ctx.on_step is not None:
-            ctx.on_step(step)
+        trace.tell("retrieve", {"found": len(found.items), "raw": found.raw})
         fitted = fit(found.candidates, budget, ctx.counter, question)
         return Recall(
             question=question,
@@ -152,7 +150,7 @@ class LightMem:
             ranked=found.items,
             considered=found.turn_ids,
             overflow=fitted.overflow,
-            steps=(step,),
+            steps=tuple(trace.steps),
             degraded=together([*found.degraded, *undated(history)]),
             config=self.config,
             asked_at=asked_at,

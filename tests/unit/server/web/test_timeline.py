@@ -39,7 +39,9 @@ def test_sessions_of_one_day_share_a_bar() -> None:
 
 
 def test_a_day_of_one_turn_stays_visible() -> None:
-    made = months([session("a", 1, datetime(2025, 5, 5, tzinfo=UTC)), session("b", 9999, datetime(2025, 5, 6, tzinfo=UTC))])
+    made = months(
+        [session("a", 1, datetime(2025, 5, 5, tzinfo=UTC)), session("b", 9999, datetime(2025, 5, 6, tzinfo=UTC))]
+    )
     assert made[0].bars[0].height == 3
 
 

@@ -120,7 +120,7 @@ class TestRecall:
     def test_what_is_shown_with_a_model_and_entries(self, history: History, ctx: Context) -> None:
         strategy = TrailMem(HybridRetriever(None), FunctionChat(by_words), scripted(by_words))
         strategy.build(history, ctx, flush=True)
-        made = strategy.recall(history, "Where did the kettle come from?", 200, ctx, asked_at=NOON)
+        made = strategy.recall(history, "Which kettle came from Porto?", 200, ctx, asked_at=NOON)
         assert [(line.kind, line.text) for line in made.evidence] == [
             ("rewrite", "The kettle is copper."),
             ("rewrite", "It came from Porto."),

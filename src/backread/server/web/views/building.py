@@ -91,7 +91,7 @@ async def start(request: Request, user_id: UserId, served: Served) -> Response:
 
 
 @router.get("/builds")
-def builds(user_id: UserId, served: Served, seen: str = "") -> Response:
+def builds(user_id: UserId, served: Served, seen: str | None = None) -> Response:
     """The latest builds as they stand; nothing when that is what was `seen` before."""
     now = _builds(served, user_id, watched=True)
     return Response(None, 204, HEADERS) if now["seen"] == seen else part("parts/builds.html", **now)
