@@ -14,5 +14,5 @@ for spec in locomo longmemeval_s_real longmemeval_s_real_all_roles longmemeval_s
     data=$2
     [ "$spec" = locomo ] && data=$1
     "$backread" bench run "$here/$spec.toml" --data "$data" --out "$here/results/$spec"
-    "$backread" bench report "$here/results/$spec" --baseline naive_rag/bm25/budget=500
+    "$backread" bench report "$here/results/$spec" --baseline naive_rag/bm25
 done

@@ -2,7 +2,8 @@
 
 A page's ```python blocks run in order in one namespace, in a folder of their own; a ```text block right after one is
 what it prints. Commands of its ```console blocks run in another folder, and must print what the block shows. "…" stands
-for anything. Search is by text only unless the page says `<!-- needs weights -->`.
+for anything. A block after `<!-- file: NAME -->` is in that file, in both folders. Search is by text only unless the
+page says `<!-- needs weights -->`.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import backread
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 _FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_FILE = re.compile(r"^<!-- file: ([\w.]+) -->\n\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
 
@@ -52,6 +54,11 @@ def with_blocks(language: str) -> list[ParameterSet]:
     return found
 
 
+def write_files(page: Path) -> None:
+    for name, content in _FILE.findall(page.read_text(encoding="utf-8")):
+        Path(name).write_text(content, encoding="utf-8")
+
+
 def agrees(shown: str, printed: str) -> bool:
     pattern = ".*".join(re.escape(part) for part in shown.strip().split("…"))
     lines = "\n".join(line.rstrip() for line in printed.strip().splitlines())
@@ -65,10 +72,12 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
         monkeypatch.setenv("BACKREAD_EMBEDDER", "none")
 
 
+@pytest.mark.timeout(120)  # the libraries that integrations are for take seconds to import
 @pytest.mark.parametrize("page", with_blocks("python"))
 def test_the_python_examples_run_and_print_what_they_say(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     namespace: dict[str, object] = {"__name__": "__main__"}
+    write_files(page)
     found = blocks(page)
     for number, block in enumerate(found):
         if block.language != "python":
@@ -86,9 +95,11 @@ def test_the_python_examples_run_and_print_what_they_say(page: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(180)
 @pytest.mark.parametrize("page", with_blocks("console"))
 def test_the_commands_print_what_the_page_shows(page: Path) -> None:
     env = {**os.environ, "COLUMNS": "100", "NO_COLOR": "1"}
+    write_files(page)
     for block in blocks(page):
         if block.language != "console":
             continue

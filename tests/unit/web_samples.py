@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlencode
 
 import httpx2
@@ -86,22 +86,34 @@ class Browser:
 
     def get(self, path: str, status: int = 200, **headers: str) -> httpx2.Response:
         """A GET, which must end with this status."""
+        return self._get(path, status, headers)
+
+    def _get(self, path: str, status: int, headers: Mapping[str, str]) -> httpx2.Response:
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         response = self.client.get(path, headers=sent, follow_redirects=False)
         assert response.status_code == status, response.text
         return response
 
-    def post(self, path: str, status: int = 200, *, headers: dict[str, str] | None = None, **fields: str) -> Any:
+    def post(
+        self,
+        path: str,
+        status: int = 200,
+        *,
+        headers: Mapping[str, str] | None = None,
+        form: Mapping[str, str] | None = None,
+        **fields: str,
+    ) -> httpx2.Response:
         """A form that the page sends, which must end with this status."""
         sent = {"Content-Type": "application/x-www-form-urlencoded", "Sec-Fetch-Site": "same-origin"}
         sent |= headers or {}
-        response = self.client.post(path, content=urlencode(fields), headers=sent, follow_redirects=False)
+        content = urlencode({**(form or {}), **fields})
+        response = self.client.post(path, content=content, headers=sent, follow_redirects=False)
         assert response.status_code == status, response.text
         return response
 
     def seen(self, path: str, tag: str | None = None, *, kind: str | None = None, **headers: str) -> list[Element]:
         """Elements of a page, of a tag or with a class when one is named."""
-        found = elements(self.get(path, **headers).text)
+        found = elements(self._get(path, 200, headers).text)
         return [item for item in found if tag in (None, item.tag) and (kind is None or kind in item.classes)]
 
     def main(self, path: str, **headers: str) -> str:

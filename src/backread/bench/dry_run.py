@@ -39,6 +39,7 @@ _ENDS: Final = "Answer"
 """What it chooses the second time where that ends a loop."""
 
 _WORDS: Final = "one fact from the conversation in a dozen words with a name and date"
+_SEARCH: Final = re.compile(r"<\|begin_search_query\|>")
 _NUMBER: Final = re.compile(r"\[(\d{1,4})")
 
 
@@ -85,8 +86,11 @@ class StandIn:
         temperature: float = 0.0,
         schema: Mapping[str, Any] | None = None,
     ) -> ChatReply:
-        """The smallest reply the schema allows; without one a sentence."""
-        text = _WORDS if schema is None else json.dumps(self._value(schema, schema, messages[-1].content))
+        """The smallest reply the schema allows; without one a sentence, or a search where searching is offered."""
+        if schema is not None:
+            text = json.dumps(self._value(schema, schema, messages[-1].content))
+        else:
+            text = _searched_once(messages)
         usage = Usage(purpose, self._name, input_tokens=estimate_prompt(messages), output_tokens=max_tokens)
         return ChatReply(text, "stop", usage)
 
@@ -120,12 +124,19 @@ class StandIn:
 
     def _chosen(self, options: Sequence[Any], asked: str) -> Any:  # noqa: ANN401 -- of the schema
         if _ENDS in options:
-            question = asked.rsplit("Question:", 1)[-1]
+            question = asked.rsplit("Question:", 1)[-1].split("\n", 1)[0]
             with self._lock:
                 self._asked[question] += 1
                 if self._asked[question] % 2 == 0:
                     return _ENDS
         return next((option for option in _BUSY if option in options), options[0])
+
+
+def _searched_once(messages: Sequence[ChatMessage]) -> str:
+    """A search, in the marks that the prompt names, unless there was one already."""
+    marks = _SEARCH.search("\n".join(message.content for message in messages if message.role == "system"))
+    searched = any(message.role == "assistant" for message in messages)
+    return _WORDS if marks is None or searched else f"{marks[0]}{_WORDS}{marks[0].replace('begin', 'end')}"
 
 
 def dry_run(spec: ExperimentSpec, dataset: Dataset, settings: Settings, *, limit: int | None = None) -> list[Estimate]:

@@ -41,7 +41,7 @@ def serve(
     reports: Annotated[
         Path | None,
         typer.Option(
-            "--reports", metavar="FOLDER", help="Reports of the bench, for the page: report.html in it or below."
+            "--reports", metavar="FOLDER", help="Bench reports that the page shows: each report.html in it or below."
         ),
     ] = None,
     upstream: Annotated[

@@ -1,16 +1,23 @@
-"""Filters over JSON values, in the form that document stores share: fields, and operators that begin with "$"."""
+"""Filters as stores for agents have them: over labels, and over JSON values with operators that begin with "$"."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from operator import eq, ge, gt, le, lt, ne
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from backread.errors import InvalidInputError
 
-__all__ = ["matches"]
+__all__ = ["fits", "matches"]
 
 _OPERATORS: Final = {"$eq": eq, "$ne": ne, "$gt": gt, "$gte": ge, "$lt": lt, "$lte": le}
+
+
+def fits(labels: Sequence[str], side: Literal["prefix", "suffix"], path: Sequence[str]) -> bool:
+    """Whether labels begin or end with a path, in which "*" stands for any one label."""
+    spare = len(labels) - len(path)
+    part = labels[: len(path)] if side == "prefix" else labels[max(0, spare) :]
+    return spare >= 0 and all(wanted in ("*", label) for wanted, label in zip(path, part, strict=True))
 
 
 def matches(value: object, wanted: object) -> bool:

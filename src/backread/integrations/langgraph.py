@@ -15,7 +15,7 @@ from itertools import zip_longest
 from typing import Any, Final
 
 from backread.errors import ConflictError
-from backread.integrations.filters import matches
+from backread.integrations.filters import fits, matches
 from backread.integrations.shared import keep, missing, noted
 from backread.memory import Memory, SearchMode
 from backread.messages import draft_from_message
@@ -96,7 +96,10 @@ class BackreadStore(base.BaseStore):
         if isinstance(op, base.ListNamespacesOp):
             return self._list(op)
         with self._writing:
-            self._erase(op) if op.value is None else self._put(op, op.value)
+            if op.value is None:
+                self._erase(op)
+            else:
+                self._put(op, op.value)
         return None
 
     def _turns(self, namespace: Namespace, key: str | None = None, *, superseded: bool = False) -> list[Turn]:
@@ -135,7 +138,7 @@ class BackreadStore(base.BaseStore):
             self._memory.delete(user_id=user_id, turn_id=turn.turn_id, scrub=scrub)
 
     def _search(self, op: base.SearchOp) -> list[base.SearchItem]:
-        lists = [list(self._found(namespace, op)) for namespace in self._namespaces(op.namespace_prefix)]
+        lists = [list(self._found(namespace, op)) for namespace in self._namespaces(tuple(op.namespace_prefix))]
         rows = zip_longest(*lists) if op.query else lists
         items = [item for row in rows for item in row if item is not None]
         return items[op.offset : op.offset + op.limit]
@@ -162,7 +165,7 @@ class BackreadStore(base.BaseStore):
 
     def _list(self, op: base.ListNamespacesOp) -> list[Namespace]:
         conditions = op.match_conditions or ()
-        found = [name for name in self._namespaces(()) if all(_lies(name, condition) for condition in conditions)]
+        found = [name for name in self._namespaces(()) if all(fits(name, kind, path) for kind, path in conditions)]
         return sorted({name[: op.max_depth] for name in found})[op.offset : op.offset + op.limit]
 
     def _namespaces(self, prefix: Namespace) -> list[Namespace]:
@@ -193,9 +196,3 @@ def _item(namespace: Namespace, turn: Turn) -> base.Item:
         created_at=data.get("created_at") or turn.stored_at,
         updated_at=turn.stored_at,
     )
-
-
-def _lies(namespace: Namespace, condition: base.MatchCondition) -> bool:
-    path, spare = condition.path, len(namespace) - len(condition.path)
-    part = namespace[: len(path)] if condition.match_type == "prefix" else namespace[max(0, spare) :]
-    return spare >= 0 and all(want in ("*", label) for want, label in zip(path, part, strict=True))

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from backread.errors import ModelOutputError
 from backread.models.fetch import find, not_available
+from backread.models.onnx_session import open_session
 from backread.models.specs import MODELS
 from backread.text.fencing import safe
 
@@ -140,17 +141,10 @@ class OnnxEmbedder:
 
 
 def _open_session(folder: Path, threads: int) -> Any:  # noqa: ANN401
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    options.log_severity_level = 3
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # spinning starves a busy machine
-    options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(folder.resolve()))
     graph = importlib.resources.files("backread.models").joinpath("minilm.onnx").read_bytes()
+    entries = {"session.model_external_initializers_file_folder_path": str(folder.resolve())}
     try:
-        return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+        return open_session(graph, threads, entries)
     except Exception as error:  # onnxruntime's errors have no common base
         raise not_available(NAME, f"onnxruntime: {error}") from error
 

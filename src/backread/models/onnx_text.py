@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backread.errors import ModelNotAvailableError, ModelOutputError
+from backread.models.onnx_session import open_session
 from backread.text.fencing import safe
 
 __all__ = ["OnnxText"]
@@ -123,17 +124,8 @@ class OnnxText:
     def _open(self) -> tuple[Any, tuple[str, ...]]:
         with self._lock:
             if self._opened is None:
-                import onnxruntime
-
-                options = onnxruntime.SessionOptions()
-                options.intra_op_num_threads = self._threads
-                options.inter_op_num_threads = 1
-                options.log_severity_level = 3
-                options.add_session_config_entry("session.intra_op.allow_spinning", "0")
                 try:
-                    session = onnxruntime.InferenceSession(
-                        str(self._graph), options, providers=["CPUExecutionProvider"]
-                    )
+                    session = open_session(str(self._graph), self._threads)
                 except Exception as error:  # onnxruntime's errors have no common base
                     raise ModelNotAvailableError(f"{self._graph} can't be opened: {error}") from error
                 names = tuple(item.name for item in session.get_inputs())

@@ -101,15 +101,13 @@ class Conversations:
                 ids, known = self._after_a_cut(user_id, session_id, spoken, ids)
             new = 1 + max((place for place, name in enumerate(ids) if name in known), default=-1)
             session = session_id or self._session(user_id, ids, known, new)
-            drafts = _drafts(spoken, ids, new, at)
-            degraded = self._add(drafts, user_id, session)
-            added = _known(self._memory.history(user_id), [draft["id"] for draft in drafts])
-        shown = {**known, **added}
+            added, degraded = self._add(_drafts(spoken, ids, new, at), user_id, session)
+        there = {**{name: turn.turn_id for name, turn in known.items()}, **added}
         return Taken(
             user_id,
             session,
-            tuple(shown[name].turn_id for name in ids if name in shown),
-            tuple(turn.turn_id for turn in added.values()),
+            tuple(there[name] for name in ids if name in there),
+            tuple(added.values()),
             self._later(user_id, session, known[ids[-1]]) if new == len(ids) else (),
             ids[-1],
             degraded,
@@ -130,17 +128,24 @@ class Conversations:
             return None
         return receipt.turn_ids[0] if receipt.stored else None
 
-    def _add(self, drafts: Sequence[Message], user_id: str, session_id: str) -> tuple[Degradation, ...]:
+    def _add(
+        self, drafts: Sequence[Message], user_id: str, session_id: str
+    ) -> tuple[dict[str, str], tuple[Degradation, ...]]:
+        """(turn ids of what was kept by the ids of its messages, what was not kept)."""
         if not drafts:
-            return ()
+            return {}, ()
+        names = [draft["id"] for draft in drafts]
         try:
             receipt: AddReceipt = self._memory.add(drafts, user_id=user_id, session_id=session_id)
-        except ConflictError:  # another process was faster with the same request
-            return ()
         except InvalidInputError as error:
-            return (Degradation("store", f"a message was not kept: {error}", len(drafts)),)
-        reasons = [item.reason for item in receipt.rejected if "already names another message" not in item.reason]
-        return (Degradation("store", f"a message was not kept: {reasons[0]}", len(reasons)),) if reasons else ()
+            reasons, kept = dict.fromkeys(names, str(error)), {}
+        else:
+            reasons = {names[item.position]: item.reason for item in receipt.rejected}
+            kept = dict(zip((name for name in names if name not in reasons), receipt.turn_ids, strict=True))
+        if reasons:  # another process may have been faster with the same request
+            kept |= {name: turn.turn_id for name, turn in _known(self._memory.history(user_id), list(reasons)).items()}
+        lost = [reason for name, reason in reasons.items() if name not in kept]
+        return kept, (Degradation("store", f"a message was not kept: {lost[0]}", len(lost)),) if lost else ()
 
     def _session(self, user_id: str, ids: Sequence[str], known: Mapping[str, Turn], new: int) -> str:
         """Where the turns from place `new` on go: on with the turn before them, or into a branch of their own."""

@@ -99,7 +99,8 @@ def with_evidence(messages: Sequence[Mapping[str, Any]], recall: Recall) -> list
     """
     place = last_user_place(messages)
     assert place is not None
-    developer = any(message.get("role") == "developer" for message in messages)  # the two roles don't go together
+    # The two roles don't go together.
+    developer = any(_role(message) == "developer" for message in messages)
     day = format_time(recall.asked_at).partition(" ")[0]  # not the minute: the calls of a loop of tools stay the same
     content = f"{_prompt().strip()}\n\n{recall.rendered}\n\nToday: {day}"
     added = {"role": "developer" if developer else "system", "content": content}
@@ -109,6 +110,10 @@ def with_evidence(messages: Sequence[Mapping[str, Any]], recall: Recall) -> list
 def prompt_hash() -> str:
     """Hash of our words around the evidence."""
     return hashlib.sha256(_prompt().encode()).hexdigest()[:16]
+
+
+def _role(message: object) -> object:
+    return message.get("role") if isinstance(message, Mapping) else None
 
 
 @cache

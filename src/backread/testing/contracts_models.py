@@ -1,4 +1,4 @@
-"""What every embedder, sparse encoder, reranker and chat model must do, as test classes to inherit.
+"""What every embedder, sparse encoder, reranker, compressor and chat model must do, as test classes to inherit.
 
     from backread.testing.contracts_models import EmbedderContract
 
@@ -20,10 +20,26 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from backread.errors import ModelError
-from backread.models.base import ChatMessage, ChatModel, ChatReply, Embedder, Reranker, SparseEncoder, SparseVector
+from backread.errors import InvalidInputError, ModelError
+from backread.models.base import (
+    ChatMessage,
+    ChatModel,
+    ChatReply,
+    Compressor,
+    Embedder,
+    Reranker,
+    SparseEncoder,
+    SparseVector,
+)
 
-__all__ = ["CHAT_QUESTION", "ChatModelContract", "EmbedderContract", "RerankerContract", "SparseEncoderContract"]
+__all__ = [
+    "CHAT_QUESTION",
+    "ChatModelContract",
+    "CompressorContract",
+    "EmbedderContract",
+    "RerankerContract",
+    "SparseEncoderContract",
+]
 
 _T = TypeVar("_T")
 
@@ -249,6 +265,49 @@ class RerankerContract:
         """Two threads, also at the very first call, get what one gets."""
         for scores in _at_once(lambda: reranker.rerank(TEXTS[0], TEXTS)):
             np.testing.assert_array_equal(scores, reranker.rerank(TEXTS[0], TEXTS))
+
+
+class CompressorContract:
+    """Tests of the `Compressor` protocol; override the fixture `compressor`."""
+
+    @pytest.fixture
+    def compressor(self) -> Compressor:
+        """The compressor under test."""
+        raise NotImplementedError("override the fixture `compressor`")
+
+    def test_describes_itself(self, compressor: Compressor) -> None:
+        """Name and fingerprint are there, and nothing changes by use."""
+        before = (compressor.name, compressor.fingerprint)
+        compressor.compress(TEXTS[3], 0.5)
+        assert (compressor.name, compressor.fingerprint) == before
+        assert isinstance(compressor, Compressor)
+        assert all(before)
+
+    @pytest.mark.parametrize("rate", [0.1, 0.4, 0.8, 1.0])
+    def test_what_stays_stands_in_order(self, compressor: Compressor, rate: float) -> None:
+        """No sign is added or changed, but for white space; the same call gives the same; at 1 all stays."""
+        for text in TEXTS:
+            short = compressor.compress(text, rate)
+            left = iter(text)
+            assert all(sign in left for sign in short if not sign.isspace())
+            assert short == compressor.compress(text, rate)
+            assert short.strip()
+            assert rate < 1 or short == text
+
+    @pytest.mark.parametrize("text", ODD, ids=[f"odd{number}" for number in range(len(ODD))])
+    def test_odd_text_is_text(self, compressor: Compressor, text: str) -> None:
+        """Any str may be shortened; a text that is not blank doesn't become blank."""
+        assert bool(compressor.compress(text, 0.5).strip()) == bool(text.strip())
+
+    @pytest.mark.parametrize("rate", [0.0, -1.0, 1.1, float("nan")])
+    def test_a_rate_out_of_its_range_is_refused(self, compressor: Compressor, rate: float) -> None:
+        """Above 0 and at most 1."""
+        with pytest.raises(InvalidInputError):
+            compressor.compress(TEXTS[0], rate)
+
+    def test_threads_at_once(self, compressor: Compressor) -> None:
+        """Two threads, also at the very first call, get what one gets."""
+        assert set(_at_once(lambda: compressor.compress(TEXTS[3], 0.5))) == {compressor.compress(TEXTS[3], 0.5)}
 
 
 class ChatModelContract:

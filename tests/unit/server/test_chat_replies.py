@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
@@ -145,7 +146,7 @@ STREAM = (
 def test_a_stream_comes_out_as_it_went_in_however_it_is_cut(cuts: list[int]) -> None:
     data = STREAM.encode()
     edges = [0, *sorted(cuts), len(data)]
-    out, reply, times = passed([data[a:b] for a, b in zip(edges, edges[1:], strict=False)])
+    out, reply, times = passed([data[a:b] for a, b in itertools.pairwise(edges)])
     end = chunk({}, "stop")
     assert out.decode() == STREAM.replace(end, end.replace("}\n\n", ',"backread":{"n":1}}\n\n'))
     assert (reply.message()["content"], times) == ("Où? 東京 \U0001f389 \u2028 \\n}", 1)

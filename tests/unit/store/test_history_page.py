@@ -96,3 +96,28 @@ def test_every_turn_once_for_every_size(store: SqliteStore) -> None:
         assert [text for page in pages for text in page] == texts
         assert [len(page) for page in pages[:-1]] == [size] * (len(pages) - 1)
         assert 1 <= len(pages[-1]) <= size
+
+
+def test_a_stretch_by_its_places(store: SqliteStore) -> None:
+    add(store, "c", "d", "e", session="late", at="2024-05-02")
+    add(store, "a", "b", session="early", at="2024-05-01")
+    history = History(store, "ann")
+    late = Scope(session_ids=["late"], superseded=True)
+    assert [turn.text for turn in history.turns(start=1, stop=4)] == ["b", "c", "d"]
+    assert [turn.text for turn in history.turns(late, start=1)] == ["d", "e"]
+    assert [turn.position for turn in history.turns(late, start=1)] == [1, 2]
+    assert list(history.turns(late, start=3, stop=9)) == []
+
+
+def test_what_replaces_a_turn(store: SqliteStore) -> None:
+    add(store, "a", at="2024-05-01")
+    for number, (old, new, at) in enumerate((("a", "b", "2024-05-02"), ("b", "c", "2024-05-03"))):
+        said = parse_time(at)
+        assert said is not None
+        store.append("ann", [TurnDraft(f"s{number}", "user", new, external_id=new, supersedes=old, said_at=said.at)])
+    history = History(store, "ann")
+    assert {name: turn.text for name, turn in history.successors(["a", "b", "c", "z"]).items()} == {"a": "b", "b": "c"}
+    then = parse_time("2024-05-02")
+    assert then is not None
+    assert list(History(store, "ann", as_of=then.at).successors(["a", "b"])) == ["a"]
+    assert history.successors([]) == {}

@@ -11,13 +11,14 @@ from backread.construction.prompt_files import Prompt, read_prompt
 from backread.construction.sessions import Made
 from backread.construction.transcript import beginning, transcript
 from backread.construction.tying import tie
-from backread.errors import ContextWindowError
+from backread.errors import ContextWindowError, ModelOutputError
 from backread.models.base import ChatMessage, ChatModel
 from backread.models.context_window import with_smaller_prompts
 from backread.models.structured import Structured, complete_as, known_ids
 from backread.store.indexing import indexed_text, passage_text
 from backread.text.fencing import fence
 from backread.text.support import content
+from backread.text.tokens import EstimateCounter
 from backread.types import Degradation, EntryDraft, Turn, Usage
 
 if TYPE_CHECKING:
@@ -28,8 +29,10 @@ __all__ = ["FACT", "Line", "Make", "Topic", "extract_prompt", "fact_text", "fact
 FACT = "fact"
 """The kind of entries that a model writes."""
 
-REPLY_TOKENS, MOST_REPLY_TOKENS = 2048, 16000  # the released code allows 16,000
+REPLY_TOKENS = 256  # of a reply, besides three times those of what is read; twice as many before it is given up
+MOST_REPLY_TOKENS = 8000  # the released code allows 16,000
 SMALLER_PROMPTS = 5
+_tokens = EstimateCounter().count
 _YEAR = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
 
 
@@ -71,9 +74,9 @@ def fact_text(fact: str, speaker: str) -> str:
 def facts_maker(chat: ChatModel, *, strategy: str) -> Make:
     """Makes the entries of a batch with one call, asked again once when the reply can't be used.
 
-    A batch that doesn't fit the model's window is read in halves; of a single message that doesn't, the end is left
-    out, which `degraded` says. Facts that name no message of the batch, or that nothing in it supports, are dropped and
-    counted.
+    A batch that doesn't fit the model's window is read in halves, and so is one whose reply doesn't end, as that of a
+    small model that repeats itself; of a single message that doesn't fit, the end is left out, which `degraded` says.
+    Facts that name no message of the batch, or that nothing in it supports, are dropped and counted.
     """
 
     def make(prefix: str, topics: Sequence[Topic]) -> Made:
@@ -107,9 +110,11 @@ def _read(chat: ChatModel, topics: list[Topic], found: _Found) -> None:
     lines = [line for topic in topics for line in topic.lines]
     try:
         reply = _ask(chat, topics, found) if len(lines) > 1 else _ask_short(chat, topics, found)
-    except ContextWindowError:
-        if len(lines) < 2:
+    except (ContextWindowError, ModelOutputError) as error:
+        endless = isinstance(error, ModelOutputError) and error.cut
+        if len(lines) < 2 or not (endless or isinstance(error, ContextWindowError)):
             raise
+        found.usage += [error.usage] if isinstance(error.usage, Usage) else []
         first, second = _halves(topics)
         _read(chat, first, found)
         _read(chat, second, found)
@@ -133,6 +138,9 @@ def _ask(chat: ChatModel, topics: Sequence[Topic], found: _Found, share: float =
     from backread.strategies.lightmem.replies import FactsReply
 
     prompt = extract_prompt()
+    room = min(
+        MOST_REPLY_TOKENS, REPLY_TOKENS + 3 * sum(_tokens(line.text) for topic in topics for line in topic.lines)
+    )
     asked = f"{fence(beginning(_lines(topics), share), label='messages')}\n\n{prompt.form}"
     messages = [ChatMessage("system", prompt.rules), ChatMessage("user", asked)]
     made: Structured[FactsReply] = complete_as(
@@ -140,8 +148,8 @@ def _ask(chat: ChatModel, topics: Sequence[Topic], found: _Found, share: float =
         messages,
         FactsReply,
         purpose="build",
-        max_tokens=REPLY_TOKENS,
-        most_tokens=MOST_REPLY_TOKENS,
+        max_tokens=room,
+        most_tokens=2 * room,
         instruct=False,
     )
     found.usage += made.usage

@@ -23,17 +23,15 @@ def _text(value: Any) -> Any:  # noqa: ANN401 -- whatever a model wrote
 
 
 class FactReply(pydantic.BaseModel):
-    """A fact: the number of the message that says it, whom or what it is about, and what is so with them."""
+    """A fact, and the number of the message that says it."""
 
     source: Annotated[int, pydantic.BeforeValidator(_number)]
-    who: Annotated[str, pydantic.BeforeValidator(_text)] = ""
     fact: Annotated[str, pydantic.BeforeValidator(_text)]
 
     @property
     def text(self) -> str:
-        """The fact as one sentence, without the name twice where a model wrote it into both; "" for no fact."""
-        who, fact = " ".join(self.who.split()), " ".join(self.fact.split())
-        return fact if not fact or fact.casefold().startswith(who.casefold()) else f"{who} {fact}"
+        """The fact in one line; "" for none."""
+        return " ".join(self.fact.split())
 
 
 class FactsReply(pydantic.BaseModel):

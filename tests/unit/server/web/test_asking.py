@@ -48,7 +48,7 @@ def with_chat(path: Path, chat: FunctionChat) -> Iterator[tuple[Memory, Browser]
 
 def events(page: Browser, **fields: str) -> list[tuple[str, Any]]:
     """(kind, data) of every event of an answer."""
-    response = page.post(PATH, headers={"Accept": "text/event-stream"}, **fields)
+    response = page.post(PATH, headers={"Accept": "text/event-stream"}, form=fields)
     assert response.headers["content-type"].startswith("text/event-stream")
     found = []
     for block in response.text.split("\n\n"):

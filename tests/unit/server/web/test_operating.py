@@ -99,7 +99,6 @@ def test_an_address_that_is_none(tmp_path: Path) -> None:
 
 def test_counts_of_the_store(memory: Memory, page: Browser) -> None:
     memory.add({"role": "user", "content": "x"}, user_id="ann")
-    assert [item.text for item in page.seen("/ui/settings", "dd")][0].startswith(
-        "1 user, 1 session, 1 turn, 0 entries, "
-    )
+    counts = [item.text for item in page.seen("/ui/settings", "dd")]
+    assert counts[0].startswith("1 user, 1 session, 1 turn, 0 entries, ")
     assert "none: search is by words" in page.main("/ui/settings")

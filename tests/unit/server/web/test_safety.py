@@ -55,8 +55,7 @@ def page(memory: Memory) -> Iterator[Browser]:
         yield made
 
 
-def views(memory: Memory) -> list[str]:
-    (turn,) = memory.turns(user_id=USER)
+def views() -> list[str]:
     own = f"/ui/users/{path_segment(USER)}"
     return [
         "/",
@@ -89,7 +88,7 @@ def check(html: str) -> list[Element]:
 
 
 def test_stored_markup_is_shown_as_it_was_written(memory: Memory, page: Browser) -> None:
-    for path in views(memory):
+    for path in views():
         response = page.client.get(path, follow_redirects=False)
         assert response.status_code in (200, 303, 404), path
         check(response.text)
@@ -120,11 +119,12 @@ def test_parts_are_as_safe_as_pages(memory: Memory, page: Browser) -> None:
         check(response.text)
         assert response.headers["content-security-policy"] == POLICY
     asked = page.post(f"{own}/ask", question=f"lamp {FORGED}")
-    assert f"c {SHOWN}" in [item for item in check(asked.text) if item.attributes.get("id") == "memory"][0].text
+    (lines,) = [item for item in check(asked.text) if item.attributes.get("id") == "memory"]
+    assert f"c {SHOWN}" in lines.text
 
 
 def test_what_every_response_bears(memory: Memory, page: Browser) -> None:
-    for path in views(memory):
+    for path in views():
         headers = page.client.get(path, follow_redirects=False).headers
         assert headers["content-security-policy"] == POLICY, path
         assert headers["cache-control"] == "no-store"
@@ -134,7 +134,7 @@ def test_what_every_response_bears(memory: Memory, page: Browser) -> None:
 
 
 def test_a_page_can_be_used_without_seeing_it(memory: Memory, page: Browser) -> None:
-    for path in views(memory):
+    for path in views():
         found = elements(page.client.get(path).text)
         by_id = [item["id"] for item in found if "id" in item.attributes]
         assert len(by_id) == len(set(by_id)), path
@@ -200,7 +200,7 @@ def test_a_form_is_a_form(page: Browser) -> None:
     for kind in ("application/json", "text/plain", "multipart/form-data; boundary=x", ""):
         page.post(f"{own}/ask", 415, headers={"Content-Type": kind})
     many = {f"f{number}": "x" for number in range(101)}
-    page.post(f"{own}/ask", 400, **many)
+    page.post(f"{own}/ask", 400, form=many)
 
 
 def test_the_page_is_not_part_of_the_api(memory: Memory) -> None:

@@ -43,7 +43,7 @@ def test_hits_with_score_words_and_the_way_to_the_turn(memory: Memory, page: Bro
     (jump,) = [item for item in part if "jump" in item.classes]
     assert jump["href"] == jump["hx-get"] == f"/ui/users/ann/turns/{found.turn.turn_id}"
     (status,) = [item for item in part if item.attributes.get("hx-swap-oob")]
-    assert (status["id"], status.text.rsplit(" in ")[0]) == ("status", "1 hit")
+    assert (status["id"], status.text.rsplit(", in ")[0]) == ("status", "1 hit")
 
 
 def test_a_whole_page_holds_the_same(page: Browser) -> None:

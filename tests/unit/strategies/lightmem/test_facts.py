@@ -226,6 +226,25 @@ def test_a_batch_too_long_for_the_window_is_read_in_halves(store: SqliteStore) -
     assert [entry.entry_id for entry in made.entries] == [f"fact:7:{number}" for number in range(5)]
 
 
+def test_a_reply_without_an_end_is_asked_for_in_halves(store: SqliteStore) -> None:
+    """It has more room for more to read, and is not given 16,000 tokens to repeat itself."""
+    rooms: list[tuple[int, int]] = []
+
+    def reply(request: ChatRequest) -> str:
+        found = messages_of(request)
+        rooms.append((len(found), request.max_tokens))
+        return facts_of(request) if len(found) < 2 else '{"facts": [' + '{"source": 1, "fact": "lamps"}, ' * 500
+
+    drafts = [said("s", minute, "I have seven lamps") for minute in range(2)]
+    made = read(store, reply, *drafts)
+    # 5 tokens a message: 256 + 3 x 10, twice that, and 256 + 3 x 5 for each alone
+    assert rooms == [(2, 286), (2, 572), (1, 271), (1, 271)]
+    assert len(made.entries) == 2
+    with pytest.raises(ModelOutputError) as caught:
+        read(store, lambda request: '{"facts": [' + "[" * 9000, drafts[0])
+    assert caught.value.cut
+
+
 def test_a_message_too_long_for_the_window_is_read_from_its_beginning(store: SqliteStore) -> None:
     def reply(request: ChatRequest) -> str:
         if len(request.question) > 2500:

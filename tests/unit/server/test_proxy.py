@@ -1,0 +1,452 @@
+"""The chat proxy, in front of a server that is played: what goes through, what is kept, and how it fails."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from chat_samples import CHAT, Chats, completion, proxied, said, user
+from memory_samples import opened
+from rest_samples import KEYS
+
+from backread import Memory
+from backread.errors import ModelRequestError, StoreBusyError, StoreError
+from backread.server.conversations import Conversations
+from backread.testing.fakes import HashEmbedder
+
+SYSTEM = {"role": "system", "content": "Be kind."}
+KEY = user("I put the spare key under the blue pot.")
+ASKED = user("Where is the spare key?")
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    with opened(tmp_path, HashEmbedder(1024)) as made:
+        yield made
+
+
+@pytest.fixture
+def chats(memory: Memory) -> Iterator[Chats]:
+    with proxied(memory) as made:
+        yield made
+
+
+def stream(*chunks: dict[str, Any], done: bool = True) -> httpx2.Response:
+    lines = [f"data: {json.dumps(chunk)}\n\n" for chunk in chunks]
+    content = "".join([*lines, "data: [DONE]\n\n"] if done else lines).encode()
+    return httpx2.Response(200, content=content, headers={"Content-Type": "text/event-stream; charset=utf-8"})
+
+
+def piece(delta: dict[str, Any], finish: str | None = None, **more: Any) -> dict[str, Any]:
+    return {"id": "c1", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}], **more}
+
+
+class TestThrough:
+    def test_without_evidence_a_request_goes_on_byte_for_byte(self, chats: Chats) -> None:
+        body = b'{ "model":"m","messages":[{"role":"user","content":"Hi","x_unknown":1.0}],"temperature":0.70}'
+        headers = {"Content-Type": "application/json", "X-Backread-User": "ann", "X-Vendor": "v"}
+        response = chats.client.post(f"{CHAT}?api-version=2", content=body, headers=headers)
+        (sent,) = chats.behind.requests
+        assert (response.status_code, sent.content) == (200, body)
+        assert str(sent.url) == "http://behind/v1/chat/completions?api-version=2"
+        assert (sent.headers["x-vendor"], "x-backread-user" in sent.headers) == ("v", False)
+
+    def test_with_evidence_only_one_message_more_goes_on(self, chats: Chats) -> None:
+        chats.chat(KEY)
+        talk = [SYSTEM, user("Hi", x_unknown={"a": None}), said("Hi."), ASKED]
+        fields = {"temperature": 0.7, "tools": [{"type": "function", "function": {"name": "f"}}], "x_vendor": {"b": 1}}
+        chats.chat(*talk, user="someone", **fields)
+        sent = chats.behind.bodies[-1]
+        added = sent["messages"].pop(3)
+        assert sent == {"model": "m", "messages": talk, "user": "someone", **fields}
+        assert added["role"] == "system"
+        assert "] user: I put the spare key under the blue pot.\n" in added["content"]
+
+    def test_an_answer_comes_back_with_one_field_more(self, chats: Chats, memory: Memory) -> None:
+        raw = json.dumps(completion("Noted."), indent=1).encode()
+        chats.behind.answer = lambda request: httpx2.Response(
+            200, content=raw, headers={"Content-Type": "application/json", "X-Request-Id": "r1", "Set-Cookie": "a=1"}
+        )
+        response = chats.send(KEY)
+        assert response.content.startswith(raw[:-2])
+        turns = list(memory.turns(user_id="ann"))
+        told = response.json()["backread"]
+        assert told.pop("prompt_hash") == "97e91ff4f72d5ce4"
+        assert told == {
+            "user_id": "ann",
+            "session_id": turns[0].session_id,
+            "stored": [turn.turn_id for turn in turns],
+            "citations": [],
+            "tokens": 0,
+            "degraded": [],
+        }
+        assert response.headers["x-backread-session"] == turns[0].session_id
+        assert (response.headers["x-request-id"], "set-cookie" in response.headers) == ("r1", False)
+        assert "x-backread-degraded" not in response.headers
+
+    def test_the_lines_that_were_shown_are_cited(self, chats: Chats, memory: Memory) -> None:
+        chats.chat(KEY)
+        first = next(iter(memory.turns(user_id="ann")))
+        told = chats.chat(ASKED)["backread"]
+        cited = [line for line in told["citations"] if line["text"] == KEY["content"]]
+        assert [(line["session_id"], line["sources"]) for line in cited] == [
+            (first.session_id, [{"turn_id": first.turn_id, "start": 0, "end": 39}])
+        ]
+        assert f"[{cited[0]['number']}] user: {KEY['content']}" in chats.behind.evidence()
+        assert 20 < told["tokens"] <= 1000
+
+    def test_a_stream_comes_through_with_one_field_more(self, chats: Chats) -> None:
+        chunks = [
+            piece({"role": "assistant", "content": ""}),
+            piece({"content": "Under the "}),
+            piece({"content": "pot. \U0001f389"}),
+            piece({}, "stop"),
+            {"id": "c1", "choices": [], "usage": {"total_tokens": 9}},
+        ]
+        chats.behind.answer = lambda request: stream(*chunks)
+        response = chats.send(ASKED, stream=True)
+        assert response.headers["content-type"] == "text/event-stream; charset=utf-8"
+        assert response.headers["x-accel-buffering"] == "no"
+        told = json.loads(response.text.split("\n\n")[3].removeprefix("data: "))["backread"]
+        plain = re.sub(r',"backread":\{.*\}(?=\}\n)', "", response.text)
+        assert plain.encode() == stream(*chunks).content
+        assert chats.texts() == ["Where is the spare key?", "Under the pot. \U0001f389"]
+        assert told["stored"] == [turn.turn_id for turn in chats.memory.turns(user_id="ann")]
+
+    def test_calls_of_tools_come_through_and_are_kept(self, chats: Chats, memory: Memory) -> None:
+        call = {"id": "t1", "type": "function", "function": {"name": "find", "arguments": '{"q":1}'}}
+        chats.behind.answer = lambda request: stream(
+            piece({"role": "assistant", "content": None, "tool_calls": [{"index": 0, **call}]}), piece({}, "tool_calls")
+        )
+        chats.send(ASKED, stream=True)
+        chats.behind.answer = lambda request: httpx2.Response(200, json=completion("Under the pot."))
+        answer = {"role": "tool", "tool_call_id": "t1", "content": "pot"}
+        told = chats.chat(ASKED, said(None, tool_calls=[call]), answer)["backread"]
+        turns = list(memory.turns(user_id="ann"))
+        assert [turn.role for turn in turns] == ["user", "assistant", "tool", "assistant"]
+        assert turns[1].attachments == ({"type": "tool_calls", "tool_calls": [call]},)
+        assert told["stored"] == [turn.turn_id for turn in turns[2:]]
+
+    def test_several_answers_are_kept_once_one_is_chosen(self, chats: Chats) -> None:
+        answer = completion("one")
+        answer["choices"].append({"index": 1, "finish_reason": "stop", "message": said("two")})
+        chats.behind.answer = lambda request: httpx2.Response(200, json=answer)
+        chats.chat(user("a"), n=2)
+        assert chats.texts() == ["a"]
+        chats.behind.answer = lambda request: httpx2.Response(200, json=completion("c"))
+        chats.chat(user("a"), said("two"), user("b"))
+        assert chats.texts() == ["a", "two", "b", "c"]
+
+    def test_parts_that_are_no_text_go_on_as_they_are(self, chats: Chats) -> None:
+        content = [{"type": "text", "text": "What is this?"}, {"type": "image_url", "image_url": {"url": "data:,"}}]
+        chats.chat(user(content))
+        assert chats.behind.bodies[0]["messages"] == [user(content)]
+
+    def test_a_second_conversation_remembers_the_first(self, chats: Chats) -> None:
+        chats.chat(SYSTEM, KEY)
+        chats.chat(SYSTEM, KEY, said("Noted."), user("Good night."))
+        assert chats.behind.evidence() == ""  # all there is to know is in the conversation
+        chats.chat(SYSTEM, ASKED)
+        assert f"] user: {KEY['content']}\n" in chats.behind.evidence()
+        assert len({turn.session_id for turn in chats.memory.turns(user_id="ann")}) == 2
+
+    def test_the_same_request_again_gets_the_same_evidence(self, chats: Chats) -> None:
+        chats.chat(KEY)
+        first = chats.chat(ASKED)["backread"]
+        again = chats.chat(ASKED)["backread"]
+        assert again["citations"] == first["citations"]
+        assert again["stored"] == []
+        assert len(chats.texts()) == 4
+
+
+class TestWhose:
+    @pytest.mark.parametrize(
+        ("headers", "fields", "options", "expected"),
+        [
+            ({"X-Backread-User": "bo"}, {}, {}, "bo"),
+            ({"X-Backread-User": "bo"}, {"user": "carl"}, {"user_id": "dee"}, "bo"),
+            ({"X-Backread-User": "a%2Fb %C3%A9"}, {}, {}, "a/b é"),
+            ({}, {"user": "carl"}, {"user_id": "dee"}, "carl"),
+            ({}, {"user": " "}, {"user_id": "dee"}, "dee"),
+            ({}, {"user": 3}, {"user_id": "dee"}, "dee"),
+        ],
+    )
+    def test_without_keys(
+        self, memory: Memory, headers: dict[str, str], fields: dict[str, Any], options: dict[str, Any], expected: str
+    ) -> None:
+        with proxied(memory, **options) as chats:
+            response = chats.client.post(CHAT, json={"model": "m", "messages": [KEY], **fields}, headers=headers)
+        assert response.json()["backread"]["user_id"] == expected
+        assert memory.users() == [expected]
+
+    def test_nobody_is_an_error(self, chats: Chats) -> None:
+        response = chats.client.post(CHAT, json={"model": "m", "messages": [KEY]})
+        error = response.json()["error"]
+        assert (response.status_code, error["code"]) == (400, "no_user")
+        assert "send X-Backread-User or the field `user`" in error["message"]
+        assert chats.behind.requests == []
+
+    @pytest.mark.parametrize("name", ["X-Backread-User", "X-Backread-Session"])
+    @pytest.mark.parametrize("value", ["", "%", "%20", "%ff"])
+    def test_a_header_that_names_nothing(self, chats: Chats, name: str, value: str) -> None:
+        response = chats.send(KEY, headers={name: value})
+        assert (response.status_code, response.json()["error"]["code"]) == (400, "invalid_header")
+        assert chats.texts() == []
+
+    # ISO-01
+    def test_with_keys(self, memory: Memory) -> None:
+        with proxied(memory, keys=KEYS, api_key="sk-up") as chats:
+
+            def chat(key: str, headers: dict[str, str], **fields: Any) -> httpx2.Response:
+                given = {"Authorization": f"Bearer {key}", **headers}
+                return chats.client.post(CHAT, json={"model": "m", "messages": [ASKED], **fields}, headers=given)
+
+            memory.add(KEY, user_id="bo")
+            memory.add(user("The spare key is on a hook."), user_id="ann")
+            assert chat("ann's", {}, user="bo").json()["backread"]["user_id"] == "ann"
+            assert "on a hook" in chats.behind.evidence()
+            assert "blue pot" not in chats.behind.evidence()
+            assert chat("ann's", {"X-Backread-User": "ann"}).status_code == 200
+            assert chat("ann's", {"X-Backread-User": "bo"}).status_code == 403
+            assert chat("root", {"X-Backread-User": "bo"}).json()["backread"]["user_id"] == "bo"
+            assert "blue pot" in chats.behind.evidence()
+            assert chat("root", {}).json()["error"]["code"] == "no_user"
+            assert chat("guessed", {}).status_code == 401
+            assert chats.client.get("/v1/models").status_code == 401
+        assert {request.headers["authorization"] for request in chats.behind.requests} == {"Bearer sk-up"}
+
+    def test_a_key_of_ours_goes_no_further(self, memory: Memory) -> None:
+        with proxied(memory, keys=KEYS) as chats:
+            chats.send(KEY, headers={"Authorization": "Bearer ann's"})
+        assert "authorization" not in chats.behind.requests[0].headers
+
+    def test_without_keys_a_key_of_the_client_goes_through(self, chats: Chats) -> None:
+        chats.send(KEY, headers={"Authorization": "Bearer sk-client"})
+        assert chats.behind.requests[0].headers["authorization"] == "Bearer sk-client"
+
+    def test_a_session_that_is_named(self, chats: Chats) -> None:
+        response = chats.send(KEY, headers={"X-Backread-Session": "may%2F1 %F0%9F%8E%89"})
+        assert response.json()["backread"]["session_id"] == "may/1 \U0001f389"
+        assert response.headers["x-backread-session"] == "may%2F1%20%F0%9F%8E%89"
+
+
+class TestFailures:
+    @pytest.mark.parametrize("status", [400, 401, 404, 429, 500, 503])
+    def test_what_the_server_refuses_comes_back_as_it_is(self, chats: Chats, status: int) -> None:
+        told = b'{"error": {"message": "no", "type": "t", "code": "c"}}'
+        chats.behind.answer = lambda request: httpx2.Response(
+            status, content=told, headers={"Content-Type": "application/json", "Retry-After": "2"}
+        )
+        for streamed in (False, True):
+            response = chats.send(user(f"stream {streamed}"), stream=streamed)
+            assert (response.status_code, response.content) == (status, told)
+            assert (response.headers["retry-after"], "x-backread-session" in response.headers) == ("2", True)
+        assert chats.texts() == ["stream False", "stream True"]
+
+    @pytest.mark.parametrize(
+        ("error", "status", "code"),
+        [
+            (httpx2.ConnectError("refused"), 502, "upstream_unreachable"),
+            (httpx2.RemoteProtocolError("closed"), 502, "upstream_unreachable"),
+            (httpx2.ReadTimeout("slow"), 504, "upstream_timeout"),
+        ],
+        ids=str,
+    )
+    def test_a_server_that_is_down(self, chats: Chats, error: Exception, status: int, code: str) -> None:
+        def down(request: httpx2.Request) -> httpx2.Response:
+            raise error
+
+        chats.behind.answer = down
+        response = chats.send(KEY)
+        assert (response.status_code, response.json()["error"]["code"]) == (status, code)
+        assert chats.texts() == [KEY["content"]]
+
+    def test_a_server_that_leads_elsewhere(self, chats: Chats) -> None:
+        chats.behind.answer = lambda request: httpx2.Response(307, headers={"Location": "http://evil/v1"})
+        response = chats.send(KEY)
+        assert (response.status_code, "location" in response.headers) == (502, False)
+        assert response.json()["error"]["code"] == "upstream_redirect"
+        assert len(chats.behind.requests) == 1
+
+    @pytest.mark.parametrize("status", [400, 413, 422, 500])
+    def test_evidence_that_is_refused_doesn_t_keep_the_chat_from_going_on(self, chats: Chats, status: int) -> None:
+        chats.chat(KEY)
+
+        def answer(request: httpx2.Request) -> httpx2.Response:
+            if "<evidence" in request.content.decode():
+                return httpx2.Response(status, json={"error": {"message": "roles must alternate"}})
+            return httpx2.Response(200, json=completion("I don't know."))
+
+        chats.behind.answer = answer
+        response = chats.send(ASKED)
+        told = response.json()["backread"]
+        assert told["citations"] == []
+        assert told["degraded"][-1]["reason"].startswith(f"the server behind refused the evidence (HTTP {status})")
+        assert response.headers["x-backread-degraded"] == "recall"
+        assert chats.behind.bodies[-1]["messages"] == [ASKED]
+
+    def test_what_is_refused_either_way_is_refused(self, chats: Chats) -> None:
+        chats.chat(KEY)
+        chats.behind.answer = lambda request: httpx2.Response(400, json={"error": {"message": "no such model"}})
+        response = chats.send(ASKED)
+        assert (response.status_code, response.json()) == (400, {"error": {"message": "no such model"}})
+
+    @pytest.mark.parametrize(
+        "answer",
+        [
+            httpx2.Response(200, json={"error": {"message": "out of memory"}}),
+            httpx2.Response(200, content=b"not json", headers={"Content-Type": "text/plain"}),
+            httpx2.Response(200, json=["x"]),
+        ],
+        ids=["error", "text", "list"],
+    )
+    def test_what_is_no_completion_comes_back_as_it_is(self, chats: Chats, answer: httpx2.Response) -> None:
+        chats.behind.answer = lambda request: answer
+        assert chats.send(KEY).content == answer.content
+        assert chats.texts() == [KEY["content"]]
+
+    def test_a_stream_that_breaks_off_is_not_kept(self, chats: Chats) -> None:
+        class Breaking(httpx2.AsyncByteStream):
+            async def __aiter__(self) -> Any:
+                yield f"data: {json.dumps(piece({'content': 'Under th'}))}\n\n".encode()
+                raise httpx2.RemoteProtocolError("closed")
+
+        chats.behind.answer = lambda request: httpx2.Response(
+            200, stream=Breaking(), headers={"Content-Type": "text/event-stream"}
+        )
+        response = chats.send(ASKED, stream=True)
+        last = [line for line in response.text.split("\n") if line][-1]
+        assert json.loads(last.removeprefix("data: "))["error"]["code"] == "upstream_broke_off"
+        assert "[DONE]" not in response.text
+        assert chats.texts() == [ASKED["content"]]
+
+    @pytest.mark.parametrize("body", [b"{", b"[]", b'"x"', b"", b"\xff"])
+    def test_a_body_that_is_no_object(self, chats: Chats, body: bytes) -> None:
+        response = chats.client.post(CHAT, content=body, headers={"Content-Type": "application/json"})
+        assert (response.status_code, response.json()["error"]["code"]) == (400, "invalid_json")
+
+    def test_a_page_of_a_browser_is_refused(self, chats: Chats) -> None:
+        response = chats.client.post(CHAT, content=b"{}", headers={"Content-Type": "text/plain"})
+        assert response.status_code == 415
+        assert chats.client.post(CHAT, json={}, headers={"Host": "evil.example"}).status_code == 403
+
+    @pytest.mark.parametrize("messages", [[], None, "hello", {"role": "user"}], ids=repr)
+    def test_what_holds_no_messages_is_for_the_server_to_judge(self, chats: Chats, messages: Any) -> None:
+        chats.behind.answer = lambda request: httpx2.Response(400, json={"error": {"message": "messages?"}})
+        body = {"model": "m", "messages": messages}
+        response = chats.client.post(CHAT, json=body, headers={"X-Backread-User": "ann"})
+        assert (response.status_code, response.json()["error"]["message"]) == (400, "messages?")
+        assert (chats.behind.bodies, chats.texts()) == ([body], [])
+
+    def test_messages_of_the_wrong_shape_are_said_and_go_on(self, chats: Chats) -> None:
+        chats.chat(KEY)
+        told = chats.chat("hello", ASKED)["backread"]
+        assert (told["session_id"], told["stored"]) == (None, [])
+        assert {item["part"] for item in told["degraded"]} == {"store"}
+        sent = chats.behind.bodies[-1]["messages"]
+        assert "blue pot" in sent.pop(1)["content"]
+        assert sent == ["hello", ASKED]
+        told = chats.chat(ASKED, "hello")["backread"]
+        assert {item["part"] for item in told["degraded"]} == {"store", "recall"}
+
+
+class TestMemoryFails:
+    @pytest.mark.parametrize(
+        ("error", "reason"),
+        [
+            (ModelRequestError("the embedder is down"), "the embedder is down"),
+            (StoreError("/home/ann/secret.db: disk I/O error"), "The record could not be read or written."),
+            (RuntimeError("sk-123"), "an error that was not expected: a bug of the server"),
+        ],
+        ids=["model", "store", "bug"],
+    )
+    def test_a_recall_that_fails_is_said(
+        self, chats: Chats, monkeypatch: pytest.MonkeyPatch, error: Exception, reason: str
+    ) -> None:
+        def broken(*given: object, **more: object) -> object:
+            raise error
+
+        monkeypatch.setattr(chats.memory, "recall", broken)
+        response = chats.send(KEY)
+        assert response.headers["x-backread-degraded"] == "recall"
+        assert response.json()["backread"]["degraded"] == [{"part": "recall", "reason": reason, "count": None}]
+        assert chats.texts() == [KEY["content"], "Noted."]
+
+    def test_a_recall_that_takes_too_long_is_left(self, memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+        over = threading.Event()
+        monkeypatch.setattr(memory, "recall", lambda *given, **more: over.wait(20))
+        with proxied(memory, recall_seconds=0.01) as chats:
+            response = chats.send(KEY)
+            over.set()
+        reason = response.json()["backread"]["degraded"][0]["reason"]
+        assert reason == "took too long; the chat went on without"
+
+    def test_a_store_that_can_t_be_written_is_said(self, chats: Chats, monkeypatch: pytest.MonkeyPatch) -> None:
+        def busy(*given: object, **more: object) -> object:
+            raise StoreBusyError("locked")
+
+        chats.chat(KEY)
+        monkeypatch.setattr(chats.memory, "add", busy)
+        response = chats.send(ASKED)
+        told = response.json()["backread"]
+        assert response.headers["x-backread-degraded"] == "store"
+        assert (told["stored"], told["session_id"]) == ([], None)
+        assert "blue pot" in chats.behind.evidence()  # what can be read is read
+
+    def test_a_reply_that_can_t_be_kept_is_said(self, chats: Chats, monkeypatch: pytest.MonkeyPatch) -> None:
+        def busy(*given: object) -> object:
+            raise StoreBusyError("locked")
+
+        monkeypatch.setattr(Conversations, "reply", busy)
+        told = chats.chat(KEY)["backread"]
+        assert [item["part"] for item in told["degraded"]] == ["store"]
+        assert len(told["stored"]) == 1
+
+    def test_what_recall_did_without_is_said(self, tmp_path: Path) -> None:
+        with opened(tmp_path) as memory, proxied(memory) as chats:
+            response = chats.send(KEY)
+        parts = {item["part"] for item in response.json()["backread"]["degraded"]}
+        assert set(response.headers.get("x-backread-degraded", "").split(", ")) - {""} == parts
+
+
+class TestOrder:
+    def test_the_user_s_turn_is_kept_before_the_request_goes_on(self, chats: Chats) -> None:
+        seen: list[list[str]] = []
+
+        def answer(request: httpx2.Request) -> httpx2.Response:
+            seen.append(chats.texts())
+            return httpx2.Response(200, json=completion())
+
+        chats.behind.answer = answer
+        chats.chat(KEY)
+        assert seen == [[KEY["content"]]]
+        assert chats.texts() == [KEY["content"], "Noted."]
+
+    def test_turns_are_counted(self, chats: Chats) -> None:
+        chats.chat(KEY)
+        chats.chat(KEY)
+        assert "backread_turns_stored_total 2.0" in chats.client.get("/metrics").text
+
+
+class TestModels:
+    def test_the_list_and_one_of_them(self, chats: Chats) -> None:
+        chats.behind.answer = lambda request: httpx2.Response(200, json={"path": request.url.raw_path.decode()})
+        for path in ("/v1/models", "/v1/models/m-1", "/v1/models/org/m", "/v1/models/org%2Fm", "/v1/models?a=b"):
+            assert chats.client.get(path).json() == {"path": path}
+
+    @pytest.mark.parametrize("path", ["/v1/models/%2E%2E/files", "/v1/models/a/%2e%2e/%2e%2e/files", "/v1/models/"])
+    def test_no_other_path_can_be_reached(self, chats: Chats, path: str) -> None:
+        response = chats.client.get(path)
+        assert (response.status_code, chats.behind.requests) == (404, [])
+
+    def test_the_api_of_memory_is_there_as_before(self, chats: Chats) -> None:
+        chats.chat(KEY)
+        assert chats.client.get("/v1/users/ann/turns").json()["items"][0]["text"] == KEY["content"]
+        assert chats.client.get("/v1/users").json()["items"] == ["ann"]
+        assert CHAT not in chats.client.get("/v1/openapi.json").json()["paths"]
