@@ -137,21 +137,25 @@ class _Patterns(NamedTuple):
 
 @cache
 def _patterns() -> _Patterns:
-    """Compiled on first use: the classes come from the Unicode tables and take some milliseconds to collect."""
+    """Compiled on first use: the classes come from the Unicode tables and take some milliseconds to collect.
+
+    Repeated groups are atomic, not possessive: before CPython 3.11.5 a possessive one may take in the start of a
+    repetition that doesn't fit, so that "pot." kept its full stop.
+    """
     marks, symbols = marks_class(), symbols_class()
     letter = rf"[^\W_ʼ{_SPACELESS}]"
-    plain = rf"{letter}(?:{letter}|[{marks}{_IGNORED}]){{0,{MAX_TERM - 1}}}+"
-    number = r"\d{1,3}(?:,\d{3})++(?!\w)"
-    word = rf"(?:{number}|{plain}(?:[{_APOSTROPHES}]{plain}){{0,3}}+)"
+    plain = rf"{letter}(?>(?:{letter}|[{marks}{_IGNORED}]){{0,{MAX_TERM - 1}}})"
+    number = r"\d{1,3}(?>(?:,\d{3})+)(?!\w)"
+    word = rf"(?:{number}|{plain}(?>(?:[{_APOSTROPHES}]{plain}){{0,3}}))"
     join = r"(?!\.\.|--)[-_.:/\\@+#&=?%~\u2010-\u2013\u2212]{1,3}+"
     lead = r"(?:(?<![.\-/\\#@~])(?:~/|\.{1,2}/|[/.@#])|(?<!\S)--?)"
     tail = r"(?:\+{1,2}|\#)"
     glyph = rf"[{symbols}][\ufe0e\ufe0f\U0001f3fb-\U0001f3ff\u20e3]*+"
     flag = "[\U0001f1e6-\U0001f1ff]{2}|[\U0001f3f4][\U000e0020-\U000e007f]{1,8}+"
     chunk = (
-        rf"(?P<word>{lead}?{word}(?:{join}{word}){{0,15}}+{tail}?)"
+        rf"(?P<word>{lead}?{word}(?>(?:{join}{word}){{0,15}}){tail}?)"
         rf"|(?P<run>[{_SPACELESS}][{_SPACELESS}{marks}{_IGNORED}]*+)"
-        rf"|(?P<symbol>{flag}|{glyph}(?:\u200d{glyph}){{0,7}}+)"
+        rf"|(?P<symbol>{flag}|{glyph}(?>(?:\u200d{glyph}){{0,7}}))"
     )
     return _Patterns(re.compile(chunk), re.compile(word), re.compile(rf"[{_SPACELESS}][{marks}{_IGNORED}]{{0,8}}+"))
 
