@@ -16,6 +16,7 @@ import backread
 _NEEDED = (
     ("pytest", "backread.testing.contracts_"),
     ("fastapi", "backread.server."),
+    ("mcp", "backread.server.mcp"),
     ("langchain_core", "backread.integrations.langchain"),
     ("langgraph", "backread.integrations.langgraph"),
     ("llama_index", "backread.integrations.llama_index"),

@@ -85,6 +85,20 @@ REFERENCE: Mapping[str, Page] = MappingProxyType(
             "The servers as parts of a program.",
             ("backread.server.app.create_app", "backread.server.keys", "backread.server.mcp.create_server"),
         ),
+        "integrations": Page(
+            "Integrations",
+            "Classes for frameworks.",
+            tuple(
+                f"backread.integrations.{name}"
+                for name in (
+                    "langchain.BackreadRetriever",
+                    "langgraph.BackreadStore",
+                    "llama_index.BackreadRetriever",
+                    "mem0.Memory",
+                    "openai_agents.BackreadSession",
+                )
+            ),
+        ),
         "testing": Page("Testing", "Stand-ins for models, for tests of your own.", ("backread.testing.fakes",)),
     }
 )

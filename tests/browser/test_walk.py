@@ -133,11 +133,18 @@ def test_a_day_with_the_page(walk: Walk, url: str) -> None:
     page.get_by_role("link", name="marta").click()
     expect(page.get_by_role("heading", name="Sessions")).to_be_visible()
     expect(page.get_by_role("list", name="Sessions by month").get_by_role("link")).to_have_count(12)
-
     page.get_by_role("link", name="2025-03-06-gas-cert").click()
     expect(page.get_by_role("list", name="Turns").get_by_role("listitem")).to_have_count(22)
     expect(page.locator(".turn").first).to_contain_text("guess what")
+    searching(page)
+    asking(page)
+    building(page)
+    page.get_by_role("link", name="Settings").click()
+    expect(page.get_by_role("row", name="embedder_api_key")).to_contain_text("not set")
 
+
+def searching(page: Page) -> None:
+    """As you type, narrowed by speaker, to the turn beside the list and on to its session."""
     page.get_by_role("navigation", name="History").get_by_role("link", name="Search").click()
     field = page.get_by_role("searchbox", name="What to look for")
     expect(field).to_be_focused()
@@ -160,6 +167,9 @@ def test_a_day_with_the_page(walk: Walk, url: str) -> None:
     expect(page.locator(".turn:target")).to_be_in_viewport()
     expect(page.locator(".turn:target")).to_contain_text("the boiler flue is too close")
 
+
+def asking(page: Page) -> None:
+    """Steps, memory and answer appear; a line leads to its turn."""
     page.get_by_role("link", name="Ask").click()
     page.get_by_label("Question").fill("When did the gas safety certificate fail?")
     page.get_by_label("Budget").fill("300")
@@ -173,10 +183,14 @@ def test_a_day_with_the_page(walk: Walk, url: str) -> None:
     line = page.locator(".lines > li", has_text="gas safety").first
     words = line.locator(".text").inner_text()
     line.locator(".text").click()  # anywhere on the line
+    panel = page.get_by_role("complementary", name="A turn in its place")
     expect(panel.locator(".target")).to_contain_text(words[:60])
     page.get_by_role("button", name="Close").click()
     expect(panel).to_be_hidden()
 
+
+def building(page: Page) -> None:
+    """A build is started and watched, and what it built leads to its turns."""
     page.get_by_role("link", name="Entries").click()
     page.get_by_label("Strategy").select_option("t2mem")
     page.get_by_label("flush").check()  # the latest session too
@@ -184,10 +198,7 @@ def test_a_day_with_the_page(walk: Walk, url: str) -> None:
     page.get_by_role("link", name="Show what was built").click()
     expect(page.locator(".entries > li")).to_have_count(50)
     page.locator(".entries .jump").first.click()
-    expect(panel.locator(".target")).to_be_visible()
-
-    page.get_by_role("link", name="Settings").click()
-    expect(page.get_by_role("row", name="embedder_api_key")).to_contain_text("not set")
+    expect(page.locator("#panel .target")).to_be_visible()
 
 
 def test_with_the_keyboard_alone(walk: Walk, url: str) -> None:

@@ -17,7 +17,7 @@ from backread.server.keys import Keys
 from backread.server.proxy import proxy_router
 from backread.server.upstream import Upstream
 
-__all__ = ["CHAT", "Behind", "Chats", "completion", "proxied", "said", "user"]
+__all__ = ["CHAT", "Behind", "Chats", "completion", "piece", "proxied", "said", "user"]
 
 CHAT = "/v1/chat/completions"
 
@@ -41,6 +41,11 @@ def completion(text: Any = "Noted.", **message: Any) -> dict[str, Any]:
         "usage": {"prompt_tokens": 12, "completion_tokens": 3, "total_tokens": 15},
         "x_vendor": {"seed": 1.50},
     }
+
+
+def piece(delta: dict[str, Any], finish: str | None = None, **more: Any) -> dict[str, Any]:
+    """A chunk of a stream."""
+    return {"id": "c1", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}], **more}
 
 
 class Behind:

@@ -19,6 +19,7 @@ RECORD = "integration/test_cases_record.py"
 USERS = "integration/test_cases_users.py"
 FAULTS = "integration/test_cases_faults.py"
 REST = "integration/test_cases_rest.py"
+MCP = "integration/test_cases_mcp.py"
 IMPORTERS = "unit/importers/"
 
 CASES: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -29,6 +30,14 @@ CASES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             f"{REST}::test_limits",
             f"{REST}::test_a_walk_while_another_client_adds",
             f"{REST}::test_a_client_that_leaves_disturbs_no_other",
+            f"{MCP}::test_ids_of_nothing",
+            f"{MCP}::test_an_id_of_a_search_works_everywhere",
+            f"{MCP}::test_limits_and_a_walk_while_another_client_adds",
+        ),
+        "API-02": (
+            "integration/test_mcp_process.py::test_stdout_carries_the_protocol_alone",
+            "integration/test_mcp_process.py::test_what_a_library_prints_goes_to_stderr",
+            "unit/server/test_mcp.py::test_standard_fields_are_taken",
         ),
         "CFG-01": (
             "integration/test_chat_server.py::test_nothing_else_is_contacted",
@@ -45,6 +54,9 @@ CASES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             f"{USERS}::test_many_threads_write_and_search",
             f"{USERS}::test_two_processes_and_one_is_killed",
             f"{REST}::test_many_clients_write_and_search",
+            f"{MCP}::test_many_calls_at_once",
+            f"{MCP}::test_several_servers_on_one_store",
+            "integration/test_proxy_openai.py::test_many_chats_at_once",
             "integration/test_server_process.py::test_the_command_line_works_beside_the_server",
         ),
         "CON-03": (
@@ -87,11 +99,19 @@ CASES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             f"{IMPORTERS}test_importers.py::test_evl_04_answers_become_text",
             f"{IMPORTERS}test_locomo.py::test_evl_04_answers_that_are_not_text",
         ),
-        "FTS-01": (f"{SEARCH}::test_hyphens_and_colons_are_no_syntax", f"{REST}::test_queries_are_words"),
+        "FTS-01": (
+            f"{SEARCH}::test_hyphens_and_colons_are_no_syntax",
+            f"{REST}::test_queries_are_words",
+            f"{MCP}::test_queries_are_words",
+        ),
         "FTS-02": (f"{SEARCH}::test_operators_are_words", f"{SEARCH}::test_no_query_is_malformed"),
         "FTS-04": (f"{SEARCH}::test_a_longer_question_finds_no_less",),
         "FTS-05": (f"{SEARCH}::test_texts_and_queries_without_words", f"{SEARCH}::test_an_emoji_can_be_found"),
-        "INJ-01": (f"{REST}::test_stored_text_stays_in_its_fence",),
+        "INJ-01": (
+            f"{REST}::test_stored_text_stays_in_its_fence",
+            f"{MCP}::test_stored_text_stays_in_its_fence",
+            "unit/server/test_remembering.py::test_stored_text_stays_in_its_fence_before_the_question",
+        ),
         "ISO-01": (
             f"{USERS}::test_a_user_is_alone_on_every_path",
             f"{USERS}::test_another_users_id_is_a_missing_id",
@@ -99,6 +119,9 @@ CASES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             f"{USERS}::test_a_prompt_holds_nothing_of_others",
             f"{REST}::test_a_user_is_alone_on_every_path",
             f"{REST}::test_prompts_hold_nothing_of_others",
+            f"{MCP}::test_a_user_is_alone_on_every_path",
+            "integration/test_mcp_process.py::test_a_key_opens_the_history_of_its_user_only",
+            "unit/server/test_proxy.py::test_with_keys",
         ),
         "ISO-03": (
             f"{USERS}::test_a_filter_matches_exactly_its_value",
@@ -107,6 +130,9 @@ CASES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             f"{REST}::test_a_filter_matches_exactly_its_value",
             f"{REST}::test_a_crafted_value_deletes_nothing_else",
             f"{REST}::test_unknown_keys_of_a_message_are_refused",
+            f"{MCP}::test_a_filter_matches_exactly_its_value",
+            f"{MCP}::test_a_crafted_value_deletes_nothing_else",
+            f"{MCP}::test_unknown_keys_of_a_message_are_refused",
         ),
         "LLM-01": (
             "unit/models/test_openai_chat.py::test_leading_reasoning_is_no_part_of_the_text",
@@ -211,7 +237,7 @@ def test_every_test_that_is_named_exists(case: str) -> None:
         assert name in functions(TESTS / file)
 
 
-@pytest.mark.parametrize("file", [SEARCH, RECORD, USERS, FAULTS, REST])
+@pytest.mark.parametrize("file", [SEARCH, RECORD, USERS, FAULTS, REST, MCP])
 def test_the_comments_above_the_tests_say_the_same(file: str) -> None:
     lines = (TESTS / file).read_text(encoding="utf-8").splitlines()
     told = set()

@@ -17,6 +17,8 @@ from backread.cli.output import counted, note
 from backread.errors import InvalidInputError, MissingExtraError
 
 if TYPE_CHECKING:
+    from fastapi import FastAPI
+
     from backread.server.keys import Keys
     from backread.server.upstream import Upstream
 
@@ -88,12 +90,15 @@ def serve(
             note("there are no keys: whoever is on this machine may read and erase everything", label="serve")
         app = create_app(memory, keys=known, reports=reports)
         if behind is not None:
-            from backread.server.proxy import proxy_router
-
-            behind = replace(behind, timeout=memory.settings.timeout)
-            app.include_router(proxy_router(behind, keyed=known is not None, user_id=user))
+            _put_in_front(app, replace(behind, timeout=memory.settings.timeout), known is not None, user)
             note(f"{address(listening)}/v1 is a chat server in front of {behind.base_url}", label="serve")
         run(app, listening)
+
+
+def _put_in_front(app: FastAPI, behind: Upstream, keyed: bool, user: str | None) -> None:
+    from backread.server.proxy import proxy_router
+
+    app.include_router(proxy_router(behind, keyed=keyed, user_id=user))
 
 
 def _upstream(url: str | None, user: str | None) -> Upstream | None:

@@ -36,7 +36,7 @@ class Month:
         sessions: that started in it.
         turns: of those sessions.
         bars: its days that have turns, in order.
-        first: 0-based place of its earliest session among the sessions given, None when it has none.
+        latest: 0-based place of its latest session among the sessions given, None when it has none.
     """
 
     year: int
@@ -45,7 +45,7 @@ class Month:
     sessions: int
     turns: int
     bars: tuple[Bar, ...]
-    first: int | None
+    latest: int | None
 
     @property
     def name(self) -> str:
@@ -84,7 +84,7 @@ def months(sessions: Sequence[Session]) -> list[Month]:
                 len(found),
                 sum(turns for _, _, turns in found),
                 tuple(bars),
-                min((place for place, _, _ in found), default=None),
+                max((place for place, _, _ in found), default=None),
             )
         )
     return made

@@ -15,7 +15,7 @@ from web_samples import Browser, Element, browser, elements
 from backread import Memory
 from backread.errors import ModelRequestError
 from backread.models.roles import ChatRoles
-from backread.server.web.tracing import MemoryLine, step_shown
+from backread.server.web.tracing import MemoryLine, candidates, step_shown
 from backread.settings import Settings
 from backread.testing.fakes import ChatRequest, FunctionChat
 from backread.text.tokens import EstimateCounter
@@ -222,6 +222,13 @@ def test_what_was_found_is_shown_for_every_kind_of_unit(memory: Memory, page: Br
     scores = [item.text for item in part(told, "memory") if "score" in item.classes]
     assert scores == [f"{item.score:.4f}" for item in recall.ranked]
     assert [item for item in part(told, "memory") if "shown" in item.classes or not recall.ranked]
+
+
+def test_what_was_deleted_since_is_left_out(memory: Memory) -> None:
+    recall = memory.recall("Which kettle?", user_id="ann")
+    known = candidates(memory, memory.history("ann"), recall)
+    memory.delete(user_id="ann", turn_id=recall.ranked[0].unit_id)
+    assert candidates(memory, memory.history("ann"), recall) == known[1:]
 
 
 def test_a_question_stands_for_its_user_only(memory: Memory, page: Browser) -> None:

@@ -66,14 +66,14 @@ class TestSessions:
         memory.add(TALK[3:], user_id="ann", session_id="three")
         path = "/ui/users/ann"
         assert [item.text for item in page.seen(path, "h2") if item.attributes.get("id", "").startswith("h-")] == [
-            "Time unknown",
             "June 2024",
             "May 2024",
+            "Time unknown",
         ]
         assert [item.text for item in page.seen(path, "li") if "data-move" in item.attributes] == [
-            "no time three My lamp is green. 1 turns",
             "Sat 1 09:00 two The ferry leaves at seven. 1 turns",
             "Wed 1 09:00 one I bought a copper kettle. 2 turns",
+            "no time three My lamp is green. 1 turns",
         ]
         cells = [item for item in page.seen(path, "a") if item["href"].startswith("#m-")]
         assert [(item["href"], item["title"]) for item in cells] == [
@@ -101,6 +101,13 @@ class TestSessions:
             "?page=1#m-2024-02",
         ]
         assert "m0" in page.main(f"{path}?page=2")
+
+    def test_a_month_is_one_group_whatever_the_zones(self, memory: Memory, page: Browser) -> None:
+        for name, at in (("a", "2024-05-31T12:00Z"), ("b", "2024-06-01T00:30+09:00"), ("c", "2024-05-31T18:00Z")):
+            memory.add({"role": "user", "content": name, "timestamp": at}, user_id="ann", session_id=name)
+        memory.add({"role": "user", "content": "d"}, user_id="ann", session_id="d")
+        titles = [item.text for item in page.seen("/ui/users/ann", "h2") if "id" in item.attributes]
+        assert titles == ["May 2024", "June 2024", "Time unknown", "Keys"]
 
     def test_nobody(self, page: Browser) -> None:
         assert "This user has no turns." in page.main("/ui/users/nobody")

@@ -21,10 +21,10 @@ def test_months_without_sessions_are_there_too() -> None:
             session("d", 1, None),
         ]
     )
-    assert [(month.name, month.days, month.sessions, month.turns, month.first) for month in made] == [
+    assert [(month.name, month.days, month.sessions, month.turns, month.latest) for month in made] == [
         ("2024-12", 31, 1, 4, 0),
         ("2025-01", 31, 0, 0, None),
-        ("2025-02", 28, 2, 25, 1),
+        ("2025-02", 28, 2, 25, 2),
     ]
     # By the root of the share: sqrt(4/16) = 1/2 and sqrt(9/16) = 3/4 of the height.
     assert made[0].bars == (Bar(30, HEIGHT // 2),)

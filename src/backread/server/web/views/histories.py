@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import groupby
 from typing import Annotated, Any, Final
 
 import numpy as np
@@ -98,28 +97,28 @@ def _user(memory: Memory, user_id: str) -> User:
 def sessions(request: Request, user_id: UserId, served: Served, number: Number = 1) -> Response:
     """The sessions of a user on a timeline, and as a list by month, newest first."""
     every = served.memory.sessions(user_id=user_id)
-    newest = list(reversed(every))
+    newest = [item for item in reversed(every) if item.started_at] + [item for item in every if not item.started_at]
+    place = {item.session_id: number for number, item in enumerate(newest)}
+    made = months(every)
     start = (number - 1) * SESSIONS
-    rows = _rows(served.memory, user_id, every, newest[start : start + SESSIONS])
     return page(
         request,
         "sessions.html",
         user_id=user_id,
         view="sessions",
-        months=months(every),
+        months=made,
         height=HEIGHT,
-        pages={month.name: _page_of(month.first, len(every)) for month in months(every)},
-        groups=_grouped(rows),
+        pages={
+            month.name: place[every[month.latest].session_id] // SESSIONS + 1
+            for month in made
+            if month.latest is not None
+        },
+        groups=_grouped(_rows(served.memory, user_id, every, newest[start : start + SESSIONS])),
         total=len(every),
         turns=sum(session.turns for session in every),
         number=number,
         last_page=-(-len(every) // SESSIONS),
     )
-
-
-def _page_of(place: int | None, total: int) -> int:
-    """The page, newest first, that a session stands on."""
-    return 1 if place is None else (total - 1 - place) // SESSIONS + 1
 
 
 def _rows(memory: Memory, user_id: str, every: Sequence[Session], shown: Sequence[Session]) -> list[Row]:
@@ -137,14 +136,14 @@ def _rows(memory: Memory, user_id: str, every: Sequence[Session], shown: Sequenc
 
 
 def _grouped(rows: Sequence[Row]) -> list[Group]:
-    def month(row: Row) -> tuple[int, int] | None:
+    """Rows by month, in the order in which months come up; undated ones are a group too."""
+    groups: dict[tuple[int, int] | None, list[Row]] = {}
+    for row in rows:
         at = row.session.started_at
-        return None if at is None else (at.year, at.month)
-
-    groups = []
-    for key, found in groupby(rows, key=month):
-        if key is None:
-            groups.append(Group("undated", "Time unknown", tuple(found)))
-        else:
-            groups.append(Group(f"{key[0]:04}-{key[1]:02}", f"{month_name(key[1])} {key[0]}", tuple(found)))
-    return groups
+        groups.setdefault(None if at is None else (at.year, at.month), []).append(row)
+    return [
+        Group("undated", "Time unknown", tuple(found))
+        if key is None
+        else Group(f"{key[0]:04}-{key[1]:02}", f"{month_name(key[1])} {key[0]}", tuple(found))
+        for key, found in groups.items()
+    ]
