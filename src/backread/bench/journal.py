@@ -8,6 +8,7 @@ cut off when the folder is opened again. Of two lines with one key the last one 
 from __future__ import annotations
 
 import json
+import lzma
 import os
 import threading
 import time
@@ -78,10 +79,11 @@ def read_texts(folder: Path) -> dict[tuple[str, str], Texts]:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Whole lines with their numbers, from 1."""
-    if not path.exists():
+    """Whole lines with their numbers, from 1; of the file packed by xz where it stands alone, as published ones do."""
+    packed = path.with_name(f"{path.name}.xz")
+    if not path.exists() and not packed.exists():
         return
-    with path.open("rb") as file:
+    with path.open("rb") if path.exists() else lzma.open(packed, "rb") as file:
         for number, line in enumerate(file, 1):
             if line.endswith(b"\n") and line.strip():
                 yield number, line

@@ -77,11 +77,13 @@ class KnownHistory:
 
     @cached_property
     def texts(self) -> Mapping[str, str]:
-        """Text and caption by external id."""
-        return {
-            self.external(turn_id): turn.text if turn.caption is None else f"{turn.text}\n{turn.caption}"
-            for turn_id, turn in self.turns.items()
-        }
+        """Text by external id."""
+        return {self.external(turn_id): turn.text for turn_id, turn in self.turns.items()}
+
+    @cached_property
+    def captions(self) -> Mapping[str, str]:
+        """Caption by external id, of turns that have one."""
+        return {self.external(key): turn.caption for key, turn in self.turns.items() if turn.caption is not None}
 
     @cached_property
     def session_of(self) -> Mapping[str, str]:
@@ -296,6 +298,7 @@ class _Work:
             {turn_id: known.texts[turn_id] for turn_id in question.gold_turns},
             question.gold_sessions,
             known.session_of,
+            captions=known.captions,
         )
         considered = {known.external(turn_id) for turn_id in recall.considered}
         return {

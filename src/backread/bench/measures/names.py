@@ -149,6 +149,8 @@ def coverage_measures(
     gold: Mapping[str, str],
     gold_sessions: Collection[str],
     session_of: Mapping[str, str],
+    *,
+    captions: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, float | None]:
     """The three coverages of gold turns, and the claimed one of gold sessions.
 
@@ -158,14 +160,16 @@ def coverage_measures(
         gold: external id to text, of every gold turn.
         gold_sessions: session ids.
         session_of: the session of every turn of the history.
+        captions: external id to the caption of a gold turn's image, whose words count as said.
 
     Raises:
         InvalidInputError: a source is in no session, or a span lies outside its turn.
     """
+    said = {turn_id: f"{text}\n{captions[turn_id]}" if turn_id in captions else text for turn_id, text in gold.items()}
     return {
         "coverage:verbatim": verbatim_coverage(shown, gold),
         "coverage:claimed": claimed_coverage(shown, gold, session_of, Counter(session_of.values())),
-        "coverage:words": word_coverage(rendered, gold),
+        "coverage:words": word_coverage(rendered, said),
         "session:coverage:claimed": claimed_session_coverage(shown, gold_sessions, session_of),
     }
 

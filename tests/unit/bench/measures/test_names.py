@@ -166,3 +166,13 @@ def test_stems(name: str, bare: str) -> None:
 def test_a_name_that_means_nothing_is_refused(name: str) -> None:
     with pytest.raises(InvalidInputError, match="no measure"):
         stem(name)
+
+
+def test_a_caption_is_said_but_not_shown_word_for_word() -> None:
+    # The turn's text is shown whole: 1. Of its words and the caption's ("grey", "boat") two of four are in the block.
+    shown = [ShownLine(kind="verbatim", rank=0, sources=(("a", 0, 9),))]
+    measured = coverage_measures(
+        shown, "Ann: red kites", {"a": "red kites"}, ["s"], {"a": "s"}, captions={"a": "a grey boat", "b": "other"}
+    )
+    assert measured["coverage:verbatim"] == 1.0
+    assert measured["coverage:words"] == 0.5
