@@ -34,9 +34,13 @@ PLAIN = CliRunner(env={"COLUMNS": "80"})
 
 def test_every_command_of_the_plan_is_there() -> None:
     named = ["add", "import", "search", "recall", "ask", "users", "sessions", "show", "delete", "export"]
-    named += ["verify", "reindex", "stats", "doctor", "demo"]
+    named += ["verify", "reindex", "stats", "doctor", "demo", "build", "entries", "serve", "mcp"]
     assert sorted(words[0] for words in ALL if len(words) == 1) == sorted(named)
     assert sorted(words for words in ALL if len(words) == 2) == [
+        ("bench", "choose"),
+        ("bench", "compare"),
+        ("bench", "report"),
+        ("bench", "run"),
         ("models", "fetch"),
         ("models", "list"),
         ("models", "path"),
@@ -65,8 +69,12 @@ def test_every_option_is_explained(words: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("words", ALL, ids=" ".join)
 def test_every_command_prints_json_and_can_name_the_store(words: tuple[str, ...]) -> None:
     options = {option for parameter in ALL[words].params for option in parameter.opts}
+    if words[0] in ("serve", "mcp"):  # they print no data: a program talks to them in another way
+        assert "--path" in options
+        return
     assert "--json" in options
-    assert words[0] == "models" or {"--path", "-p"} <= options
+    own_store = words[0] == "models" or (words[0] == "bench" and words[1] != "choose")
+    assert own_store or {"--path", "-p"} <= options
 
 
 def test_help_fits_eighty_columns_and_lists_the_exit_codes() -> None:
