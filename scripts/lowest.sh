@@ -9,5 +9,5 @@ trap 'rm -rf "$work"' EXIT
     --output-file "$work/lowest.txt"
 .venv/bin/uv venv --quiet --python .venv/bin/python "$work/venv"
 .venv/bin/uv pip install --quiet --python "$work/venv/bin/python" --requirement "$work/lowest.txt" --group dev --editable .
-# Help looks as the locked version of typer draws it, so the pages are compared with that one only.
-"$work/venv/bin/python" -m pytest tests/unit -q --deselect tests/unit/test_docs.py::test_the_generated_parts_are_fresh "$@"
+# The pages show what the locked versions print, and are compared with those only.
+"$work/venv/bin/python" -m pytest tests/unit -q --ignore tests/unit/test_docs.py "$@"
