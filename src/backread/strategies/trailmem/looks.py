@@ -12,10 +12,7 @@ from backread.retrieval.base import Retriever
 from backread.store.history import History, Scope
 from backread.types import Degradation, Ranking, ScoredUnit
 
-__all__ = ["CUE", "SESSION", "WINDOWS", "Ground", "Look", "share", "survey"]
-
-SESSION = 0.2
-"""What the best turn of a turn's session adds to its score, as a share."""
+__all__ = ["CUE", "WINDOWS", "Ground", "Look", "share", "survey"]
 
 CUE = 0.3
 """What the entry of a session adds to its worth, at most; its best turn gives it 0 to 1."""
@@ -73,8 +70,8 @@ def survey(
 ) -> Ground:
     """Rank what there is, and lay out the looks.
 
-    A turn's score is the retriever's and a share of that of the best turn of its session. A look is worth its best
-    turn, between 0 and 1, and a share of what the entry of its session scores against the best entry.
+    A look is worth its best turn, between 0 and 1, and a share of what the entry of its session scores against the
+    best entry.
 
     Args:
         history: whose turns.
@@ -89,7 +86,6 @@ def survey(
     windows = stretches(corpus, found)
     degraded = found.degraded
     cues: Mapping[str, float] = {}
-    behind: Sequence[ScoredUnit] = ()
     if entries is not None and windows:
         ranked = rank_episodes(history, retriever, question, entries)
         best = max((episode.score or 0.0 for episode in ranked.episodes), default=0.0)
@@ -98,25 +94,12 @@ def survey(
         unseen = [session_id for session_id in list(cues)[:cued] if session_id not in seen]
         if unseen:
             inside = history.corpus("turn", Scope(session_ids=unseen))
-            behind = retriever.search(inside, question, _HITS * len(unseen)).items
-            windows = stretches(corpus, Ranking((*found.items, *behind)))
+            behind = retriever.search(inside, question, _HITS * len(unseen))
+            windows = stretches(corpus, Ranking((*found.items, *behind.items)))
         degraded = together([*degraded, *ranked.degraded])
-    order = _with_sessions(found.items, windows)
-    place = {item.unit_id: number for number, item in enumerate((*order, *behind))}
-    placed = [Stretch(window.turns, {key: place[key] for key in window.places}) for window in windows]
-    return Ground(tuple(order), tuple(placed), _looks(order, placed, cues), degraded)
-
-
-def _with_sessions(items: Sequence[ScoredUnit], windows: Sequence[Stretch]) -> list[ScoredUnit]:
-    """The turns that are in a window, best first, each score raised by a share of the best one of its session."""
-    session_of = {turn.turn_id: turn.session_id for window in windows for turn in window.turns}
-    there = [item for item in items if item.unit_id in session_of]
-    best: dict[str, float] = {}
-    for item in there:
-        session = session_of[item.unit_id]
-        best[session] = max(best.get(session, item.score), item.score)
-    raised = [ScoredUnit(item.unit_id, item.score + SESSION * best[session_of[item.unit_id]]) for item in there]
-    return sorted(raised, key=lambda item: -item.score)
+    there = {turn_id for window in windows for turn_id in window.places}
+    order = tuple(item for item in found.items if item.unit_id in there)  # others were deleted meanwhile
+    return Ground(order, tuple(windows), _looks(order, windows, cues), degraded)
 
 
 def _looks(ranked: Sequence[ScoredUnit], windows: Sequence[Stretch], cues: Mapping[str, float]) -> tuple[Look, ...]:

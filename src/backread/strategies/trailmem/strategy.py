@@ -20,7 +20,7 @@ from backread.store.history import History
 from backread.strategies.base import Context, Parts
 from backread.strategies.evidence import undated
 from backread.strategies.trace import Trace
-from backread.strategies.trailmem.looks import CUE, SESSION, WINDOWS, survey
+from backread.strategies.trailmem.looks import CUE, WINDOWS, survey
 from backread.strategies.trailmem.trail import LEAST, Reader, Rules, Trail
 from backread.types import BuildReport, Degradation, Recall
 
@@ -57,7 +57,7 @@ class TrailMem:
         top_k: int = 50,
         steps: int = 5,
         patience: int = 1,
-        gap: float = 0.7,
+        gap: float = 0.76,
     ) -> None:
         self._retriever, self._chat, self._build_chat = retriever, chat, build_chat
         self._looks, self._top_k = looks, top_k
@@ -83,7 +83,6 @@ class TrailMem:
             "form": "score" if self._chat is None else "keep or drop",
             "unit": "turn",
             "top_k": self._top_k,
-            "session_share": SESSION,
             "cue_share": CUE,
             "radius": RADIUS,
             "longest": LONGEST,

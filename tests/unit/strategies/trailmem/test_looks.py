@@ -10,12 +10,13 @@ from t2mem_samples import scripted
 from trailmem_samples import Given, fill
 
 from backread.construction.episode_ranking import Entries
+from backread.store.corpus import Corpus
 from backread.store.history import History
 from backread.store.sqlite import SqliteStore
 from backread.strategies.base import Context
 from backread.strategies.trailmem.looks import Ground, share, survey
 from backread.strategies.trailmem.strategy import TrailMem
-from backread.types import Degradation, ScoredUnit
+from backread.types import Degradation, Ranking, ScoredUnit
 
 ENTRIES = Entries("trailmem", "episode", "")
 THREE = {"a": ["one x"], "b": ["two x"], "c": ["three x"]}
@@ -43,20 +44,26 @@ def built(store: SqliteStore, sessions: dict[str, list[str]]) -> History:
     return history
 
 
-def test_a_turn_gains_by_the_best_one_of_its_session(store: SqliteStore) -> None:
+def test_turns_are_ranked_by_the_retriever(store: SqliteStore) -> None:
     history = fill(store, {"a": ["one x", "two x"], "b": ["three x"]})
     ground = look_around(history, Given({"one": 10.0, "two": 5.0, "three": 5.5}))
-    assert words(history, ground) == ["one", "two", "three"]  # 10 + 2, 5 + 2, 5.5 + 1.1
-    assert [item.score for item in ground.ranked] == pytest.approx([12.0, 7.0, 6.6])
+    assert words(history, ground) == ["one", "three", "two"]
+    assert [item.score for item in ground.ranked] == [10.0, 5.5, 5.0]
 
 
-def test_equal_turns_stay_in_the_order_they_were_found(store: SqliteStore) -> None:
-    history = fill(store, {"a": ["one x"], "b": ["two x"], "c": ["three x"]})
-    assert words(history, look_around(history, Given(dict.fromkeys(("three", "two", "one"), 1.0)))) == [
-        "one",
-        "two",
-        "three",
-    ]
+def test_a_turn_that_was_deleted_meanwhile_is_left_out(store: SqliteStore) -> None:
+    history = fill(store, {"a": ["one x", "two x"], "b": ["three x"]})
+    gone = next(history.turns()).turn_id
+
+    class Deleting(Given):
+        def search(self, corpus: Corpus, question: str, top_k: int) -> Ranking:
+            found = super().search(corpus, question, top_k)
+            store.delete("ann", turn_ids=[gone])
+            return found
+
+    ground = look_around(history, Deleting({"one": 10.0, "two": 5.0, "three": 5.5}))
+    assert words(history, ground) == ["three", "two"]
+    assert [(look.session_id, look.best, look.worth) for look in ground.looks] == [("b", 0, 1.0), ("a", 1, 0.0)]
 
 
 def test_how_good_a_place_is() -> None:
@@ -85,7 +92,7 @@ def test_a_look_opens_four_windows_and_the_rest_is_another_look(store: SqliteSto
     scores = {f"hit{number}": 10.0 + number for number in range(6)} | {"other": 10.5}
     looks = look_around(history, Given(scores)).looks
     assert [(look.session_id, look.windows) for look in looks] == [("a", (5, 4, 3, 2)), ("a", (1, 0)), ("b", (6,))]
-    assert [look.best for look in looks] == [0, 4, 6]
+    assert [look.best for look in looks] == [0, 4, 5]
 
 
 def test_nothing_found_is_nothing_to_look_at(store: SqliteStore) -> None:
@@ -101,7 +108,7 @@ class TestCues:
         assert [look.session_id for look in look_around(history, Given(scores)).looks] == ["a", "b", "c"]
         cued = Given(scores | {"episode:b": 4.0, "episode:c": 2.0})
         looks = look_around(history, cued, ENTRIES).looks
-        # Best turns (× 1.2 each, so that shares stay): 1, 0.9 and 0. Entries: 0.3 × 0, 1 and 0.5.
+        # Best turns: 1, 0.9 and 0. Entries: 0.3 × 0, 1 and 0.5.
         assert [(look.session_id, look.worth) for look in looks] == [
             ("b", pytest.approx(1.2)),
             ("a", 1.0),
@@ -113,10 +120,9 @@ class TestCues:
         history = built(store, sessions)
 
         class Shallow(Given):
-            def search(self, corpus, question, top_k):  # type: ignore[no-untyped-def]
-                found = super().search(corpus, question, top_k)
+            def search(self, corpus: Corpus, question: str, top_k: int) -> Ranking:
                 whole = corpus.unit == "turn" and corpus.size == 5
-                return type(found)(found.items[:2], found.degraded) if whole else found
+                return super().search(corpus, question, 2 if whole else top_k)
 
         scores = Shallow({"one": 3.0, "three": 2.0, "deep": 1.0, "episode:b": 9.0})
         ground = look_around(history, scores, ENTRIES)

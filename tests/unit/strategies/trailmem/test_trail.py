@@ -157,7 +157,7 @@ class TestTheBudgetIsFull:
 
 class TestTheNextTurnIsTooFar:
     SCORES = SEVEN | {"five": 16.0, "six": 2.0, "seven": 1.0}
-    # Raised by a fifth each: the distance from best to worst is 1.2 × 19, and 0.7 of it below the best is 1.2 × 6.7.
+    # The distance from best to worst is 19, and 0.76 of it below the best is 5.56.
 
     def test_without_a_model(self, history: History) -> None:
         made = recall(history, scores=self.SCORES)

@@ -88,8 +88,7 @@ class TestConfig:
             3.0,
         )
         assert (config["steps"], config["patience"], config["windows"], config["top_k"]) == (5, 1, 4, 50)
-        assert (config["session_share"], config["cue_share"]) == (0.2, 0.3)
-        assert (config["radius"], config["longest"], config["stride"]) == (2, 8, 7)
+        assert (config["radius"], config["longest"], config["stride"], config["cue_share"]) == (2, 8, 7, 0.3)
         assert (config["model"], config["build_model"]) == ("function", "scripted")
         assert config["prompts"] == {"episode": episode_prompt("episode").hash, "keep_drop": prompt_hash()}
         assert "gap" not in config
@@ -97,7 +96,7 @@ class TestConfig:
 
     def test_without(self) -> None:
         config = create("trailmem", Parts(Bm25Retriever())).config
-        assert (config["form"], config["gap"], config["least"], config["looks"]) == ("score", 0.7, 4, None)
+        assert (config["form"], config["gap"], config["least"], config["looks"]) == ("score", 0.76, 4, None)
         assert (config["build_model"], config["prompts"]) == (None, {})
         assert not {"steps", "model"} & config.keys()
 
