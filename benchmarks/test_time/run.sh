@@ -15,6 +15,6 @@ for spec in locomo locomo_equal_tokens longmemeval_s_real longmemeval_s_like; do
     case $spec in locomo*) data=$1 ;; esac
     "$backread" bench run "$here/$spec.toml" --data "$data" --out "$here/results/$spec"
     baseline=naive_rag/hybrid/budget=500
-    [ "$spec" = locomo_equal_tokens ] && baseline=naive_rag/hybrid/budget=464
+    [ "$spec" = locomo_equal_tokens ] && baseline=naive_rag/hybrid/budget=469
     "$backread" bench report "$here/results/$spec" --baseline "$baseline"
 done
