@@ -28,6 +28,7 @@ from backread.models.base import ChatMessage, ChatModel, ChatReply
 from backread.models.context_window import estimate_prompt
 from backread.models.roles import ChatRoles
 from backread.settings import Settings
+from backread.strategies.search_o1.chain import BEGIN_QUERY, END_QUERY
 from backread.types import Usage
 
 __all__ = ["Estimate", "StandIn", "dry_run"]
@@ -39,7 +40,6 @@ _ENDS: Final = "Answer"
 """What it chooses the second time where that ends a loop."""
 
 _WORDS: Final = "one fact from the conversation in a dozen words with a name and date"
-_SEARCH: Final = re.compile(r"<\|begin_search_query\|>")
 _NUMBER: Final = re.compile(r"\[(\d{1,4})")
 
 
@@ -133,10 +133,10 @@ class StandIn:
 
 
 def _searched_once(messages: Sequence[ChatMessage]) -> str:
-    """A search, in the marks that the prompt names, unless there was one already."""
-    marks = _SEARCH.search("\n".join(message.content for message in messages if message.role == "system"))
+    """A search, where the prompt says how to search and there was none yet."""
+    offered = any(message.role == "system" and BEGIN_QUERY in message.content for message in messages)
     searched = any(message.role == "assistant" for message in messages)
-    return _WORDS if marks is None or searched else f"{marks[0]}{_WORDS}{marks[0].replace('begin', 'end')}"
+    return f"{BEGIN_QUERY}{_WORDS}{END_QUERY}" if offered and not searched else _WORDS
 
 
 def dry_run(spec: ExperimentSpec, dataset: Dataset, settings: Settings, *, limit: int | None = None) -> list[Estimate]:

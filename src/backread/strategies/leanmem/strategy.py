@@ -5,7 +5,6 @@ See `PAPER.md`.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -30,7 +29,8 @@ from backread.strategies.leanmem.evolution import CAPACITY, LEAST, RELATED, Evol
 from backread.strategies.leanmem.finding import Finder, FoundEntry, FoundTurn, Memories, memories
 from backread.strategies.leanmem.planning import DEPTH, MOST, Plan, make_plan, uniform_plan
 from backread.strategies.leanmem.writing import Known, Writing, known_entries
-from backread.types import BuildReport, Degradation, Recall, ScoredUnit, Step, Usage
+from backread.strategies.trace import Trace
+from backread.types import BuildReport, Degradation, Recall, ScoredUnit, Usage
 
 __all__ = ["CONTEXT", "LeanMem"]
 
@@ -238,35 +238,22 @@ class LeanMem:
         return made
 
 
-class _Trace:
+class _Trace(Trace):
     """What one recall leaves: steps, told while they happen, usage and what fell short."""
 
     def __init__(self, ctx: Context) -> None:
-        self._ctx = ctx
-        self._last = time.monotonic()
-        self.steps: list[Step] = []
+        super().__init__(ctx)
         self.usage: list[Usage] = []
         self.degraded: list[Degradation] = []
-
-    def tell(self, name: str, detail: Mapping[str, Any]) -> None:
-        """Note a step that took the time since the last one."""
-        now = time.monotonic()
-        step = Step(name, detail, now - self._last)
-        self._last = now
-        self.steps.append(step)
-        if self._ctx.on_step is not None:
-            self._ctx.on_step(step)
 
     def note(self, part: str, reason: str) -> None:
         self.degraded.append(Degradation(part, reason, 1))
 
     def stopped(self) -> bool:
         """Whether no new work may be started; says so."""
-        cancelled = self._ctx.cancel is not None and self._ctx.cancel.is_set()
-        late = self._ctx.deadline is not None and time.monotonic() >= self._ctx.deadline
-        if cancelled or late:
+        if self.over:
             self.note("plan", "there was no time for a plan: every kind of entry counts the same")
-        return cancelled or late
+        return self.over
 
 
 def _told(plan: Plan | None, usage: list[Usage]) -> dict[str, Any]:
