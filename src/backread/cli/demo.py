@@ -9,12 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from backread.cli.asking import NO_CHAT, answer_lines
 from backread.cli.loading import embed, load
 from backread.cli.opening import open_memory, typed
-from backread.cli.options import AsJson, StorePath
+from backread.cli.options import AsJson
 from backread.cli.output import counted, emit, note, plain, shown, tell
 from backread.settings import Settings
 
@@ -29,7 +31,13 @@ __all__ = ["demo"]
 _WIDEST = 100
 
 
-def demo(path: StorePath = None, as_json: AsJson = False) -> None:
+def demo(
+    path: Annotated[
+        Path | None,
+        typer.Option("--path", "-p", metavar="FILE", help="The store. Default: demo.db in the user's data folder."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
     """Try backread on a year of chats that come with it.
 
     Imports the chats of Marta, who lives in Bristol, asks five questions and

@@ -40,7 +40,7 @@ class LocalChat:
         name: recorded beside everything the model writes.
         weights: the GGUF file, or what finds it and its hash (None when that is not known) when it is needed.
         threads, context: see `LocalServer.start`.
-        timeout: seconds for one call.
+        timeout: seconds for one call, once it is its turn.
     """
 
     def __init__(
@@ -124,23 +124,28 @@ class LocalChat:
 
     def client(self) -> OpenAIChat:
         """The client of the running server, which is started when it isn't."""
-        with self._lock:
-            if self._opened is None or not self._opened[0].running:
-                self._release()
-                server = LocalServer.start(self.weights, threads=self.threads, context=self.context)
-                self._opened = (server, _client(self._name, server, self._timeout))
-            return self._opened[1]
+        return self._open()[1]
 
     def close(self) -> None:
         """Close the connections and stop using the server. A later call starts again."""
         with self._lock:
             self._release()
 
+    def _open(self) -> tuple[LocalServer, OpenAIChat]:
+        with self._lock:
+            if self._opened is None or not self._opened[0].running:
+                self._release()
+                server = LocalServer.start(self.weights, threads=self.threads, context=self.context)
+                self._opened = (server, _client(self._name, server, self._timeout))
+            return self._opened
+
     @contextmanager
     def _serving(self) -> Iterator[OpenAIChat]:
         """The client for one call; what goes wrong in it is said in terms of this class."""
         try:
-            yield self.client()
+            server, client = self._open()
+            with server.turn:
+                yield client
         except ContextWindowError as error:
             error.hint = f"lower the budget, or open {self._name} with a context above {self.context}"
             raise

@@ -40,12 +40,13 @@ _Key = tuple[str, int, int, int, int]
 
 @dataclass(eq=False)
 class _Child:
-    """A running server process and how many `LocalServer` objects use it."""
+    """A running server process, how many `LocalServer` objects use it, and the lock of the call it answers."""
 
     process: subprocess.Popen[bytes]
     address: str
     api_key: str
     owner: int = field(default_factory=os.getpid)
+    turn: threading.Lock = field(default_factory=threading.Lock)
     users: int = 0
 
     @property
@@ -76,11 +77,12 @@ class LocalServer:
         threads, context: as asked for.
         base_url: where it listens, without "/v1"; speaks OpenAI's API, and /health, /props and /tokenize.
         api_key: made anew for every server; without it only /health answers.
+        turn: hold it for a call. The server answers one at a time, and calls that wait there would run out of time.
     """
 
     def __init__(self, gguf: Path, threads: int, context: int, child: _Child, key: _Key) -> None:
         self.gguf, self.threads, self.context = gguf, threads, context
-        self.base_url, self.api_key = child.address, child.api_key
+        self.base_url, self.api_key, self.turn = child.address, child.api_key, child.turn
         self._child: _Child | None = child
         self._key = key
 

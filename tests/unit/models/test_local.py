@@ -12,6 +12,7 @@ import textwrap
 import time
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -39,13 +40,20 @@ class Server:
         if mode == "refuse": raise RuntimeError("Failed to init server")
         if mode == "die": os._exit(7)
         if mode == "hang": time.sleep(60)
+        lock = threading.Lock()
         class Handler(http.server.BaseHTTPRequestHandler):
+            open, most = 0, 0
             def do_GET(self): self.give({"status": "ok"})
             def do_POST(self):
                 self.rfile.read(int(self.headers["Content-Length"]))
                 if mode == "crash": os._exit(1)
+                if mode == "count":
+                    with lock: Handler.open += 1
+                    time.sleep(0.05)
+                    with lock: Handler.most, Handler.open = max(Handler.most, Handler.open), Handler.open - 1
                 if self.headers["Authorization"] != f"Bearer {params.api_keys[0]}": return self.send_error(401)
                 said = f"{params.n_ctx} {params.cpuparams.n_threads} {params.hostnames[0]} {params.ui}"
+                if mode == "count": said = f"{Handler.most} at a time"
                 message = {"role": "assistant", "content": said}
                 usage = {"prompt_tokens": 9, "completion_tokens": 1, "total_tokens": 10}
                 self.give({"choices": [{"index": 0, "finish_reason": "stop", "message": message}], "usage": usage})
@@ -193,6 +201,17 @@ class TestServer:
         chat.close()
         chat.close()
         assert ask(chat)
+
+    def test_calls_wait_for_their_turn_here_where_it_does_not_count_as_time_of_the_call(self, tmp_path: Path) -> None:
+        path = gguf(tmp_path / "x.gguf", "count")
+        chats = [LocalChat("local:x", path), LocalChat("local:y", path)]  # two roles, one server
+        try:
+            with ThreadPoolExecutor(8) as pool:
+                said = list(pool.map(ask, chats * 4))
+        finally:
+            for chat in chats:
+                chat.close()
+        assert said == ["1 at a time"] * 8
 
     def test_no_proxy_of_the_environment_is_asked(self, chat: LocalChat, monkeypatch: pytest.MonkeyPatch) -> None:
         for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):

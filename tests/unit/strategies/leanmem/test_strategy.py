@@ -135,7 +135,7 @@ class TestBuild:
         done = threading.Event()
 
         def adds(request: ChatRequest) -> dict[str, Any]:
-            if "Leeds" in request.question and not done.is_set():
+            if "Leeds" in " ".join(said(request)) and not done.is_set():
                 done.set()
                 store.append("ann", [draft("s2", "2024-02-01", "My bike was stolen there")])
             return schedules(request) | ({"source_indices": []} if len(said(request)) > 1 else {})
