@@ -34,11 +34,11 @@ def whole_messages(request: ChatRequest) -> str:
     inside = re.split(r'</?messages id="\w+">', request.question)[1]
     lines = re.sub(r"^#.*\n", "", inside, flags=re.MULTILINE)
     messages = re.split(r"^\[(\d+)\] ", lines, flags=re.MULTILINE)[1:]
-    facts = [
-        {"source": int(number), "fact": completed(text.split(": ", 1)[1].strip())}
+    told = [
+        {"source": int(number), "facts": [completed(text.split(": ", 1)[1].strip())]}
         for number, text in zip(messages[::2], messages[1::2], strict=True)
     ]
-    return json.dumps({"facts": facts})
+    return json.dumps({"messages": told})
 
 
 @pytest.mark.parametrize("name", PRESETS)

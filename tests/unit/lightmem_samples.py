@@ -18,7 +18,19 @@ from backread.testing.fakes import ChatRequest, FunctionChat, HashEmbedder
 from backread.text.tokens import EstimateCounter
 from backread.types import Entry, TurnDraft
 
-__all__ = ["NOON", "book", "context", "facts_of", "keep", "lightmem", "messages_of", "notes_of", "said", "told"]
+__all__ = [
+    "NOON",
+    "book",
+    "context",
+    "facts_of",
+    "keep",
+    "lightmem",
+    "messages_of",
+    "notes_of",
+    "reply_of",
+    "said",
+    "told",
+]
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 
@@ -56,7 +68,12 @@ def notes_of(request: ChatRequest) -> list[str]:
 
 def facts_of(request: ChatRequest) -> str:
     """Each message as one fact."""
-    return json.dumps({"facts": [{"source": number, "fact": text} for number, _, text in messages_of(request)]})
+    return reply_of(*((number, text) for number, _, text in messages_of(request)))
+
+
+def reply_of(*told: tuple[object, str | None]) -> str:
+    """A reply with facts, each with the number of its message."""
+    return json.dumps({"messages": [{"source": source, "facts": [fact]} for source, fact in told]})
 
 
 def lightmem(

@@ -22,7 +22,7 @@ from backread.text.tokens import EstimateCounter
 from backread.types import Degradation, EntryDraft, Turn, Usage
 
 if TYPE_CHECKING:
-    from backread.strategies.lightmem.replies import FactReply, FactsReply
+    from backread.strategies.lightmem.replies import FactsReply
 
 __all__ = ["FACT", "Line", "Make", "Topic", "extract_prompt", "fact_text", "facts_maker", "names_speaker"]
 
@@ -30,6 +30,7 @@ FACT = "fact"
 """The kind of entries that a model writes."""
 
 REPLY_TOKENS = 256  # of a reply, besides three times those of what is read; twice as many before it is given up
+MESSAGE_TOKENS = 16  # of a reply, for a message without a fact
 MOST_REPLY_TOKENS = 8000  # the released code allows 16,000
 SMALLER_PROMPTS = 5
 _tokens = EstimateCounter().count
@@ -120,33 +121,23 @@ def _read(chat: ChatModel, topics: list[Topic], found: _Found) -> None:
         _read(chat, second, found)
         return
     offered = {str(number): line for number, line in enumerate(lines, 1)}
-    known = known_ids(reply.facts, offered, lambda item: str(item.source))
+    known = known_ids(reply.told, offered, lambda item: str(item.source))
     found.unknown += len(known.unknown)
-    found.facts += [(offered[str(item.source)], item.text) for item in _told(known.items)]
-
-
-def _told(items: Sequence[FactReply]) -> list[FactReply]:
-    """The facts with words, each text once for a message."""
-    seen: dict[tuple[int, str], FactReply] = {}
-    for item in items:
-        if item.text:
-            seen.setdefault((item.source, item.text.casefold()), item)
-    return list(seen.values())
+    found.facts += [(offered[str(item.source)], item.fact) for item in known.items]
 
 
 def _ask(chat: ChatModel, topics: Sequence[Topic], found: _Found, share: float = 1.0) -> FactsReply:
-    from backread.strategies.lightmem.replies import FactsReply
+    from backread.strategies.lightmem.replies import reply_type
 
     prompt = extract_prompt()
-    room = min(
-        MOST_REPLY_TOKENS, REPLY_TOKENS + 3 * sum(_tokens(line.text) for topic in topics for line in topic.lines)
-    )
+    texts = [line.text for topic in topics for line in topic.lines]
+    room = min(MOST_REPLY_TOKENS, REPLY_TOKENS + MESSAGE_TOKENS * len(texts) + 3 * sum(map(_tokens, texts)))
     asked = f"{fence(beginning(_lines(topics), share), label='messages')}\n\n{prompt.form}"
     messages = [ChatMessage("system", prompt.rules), ChatMessage("user", asked)]
     made: Structured[FactsReply] = complete_as(
         chat,
         messages,
-        FactsReply,
+        reply_type(len(texts)),
         purpose="build",
         max_tokens=room,
         most_tokens=2 * room,

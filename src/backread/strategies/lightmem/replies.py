@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Sequence
+from functools import cache
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import pydantic
 
-__all__ = ["FactReply", "FactsReply", "UpdateReply"]
+__all__ = ["FactsReply", "MessageReply", "Told", "UpdateReply", "reply_type"]
+
+MOST_FACTS = 8
+"""Facts of a message that the schema has room for."""
 
 _NUMBER = re.compile(r"\d{1,9}")
 
@@ -22,22 +27,56 @@ def _text(value: Any) -> Any:  # noqa: ANN401 -- whatever a model wrote
     return "" if value is None else value
 
 
-class FactReply(pydantic.BaseModel):
+def _texts(value: Any) -> Any:  # noqa: ANN401 -- whatever a model wrote
+    """Facts as texts on one line each, also where a model wrote one text, or null; blank ones are left out."""
+    given = value if isinstance(value, list) else [value]
+    lines = [" ".join(item.split()) if isinstance(item, str) else item for item in given if item is not None]
+    return [line for line in lines if line != ""]
+
+
+class Told(NamedTuple):
     """A fact, and the number of the message that says it."""
 
-    source: Annotated[int, pydantic.BeforeValidator(_number)]
-    fact: Annotated[str, pydantic.BeforeValidator(_text)]
+    source: int
+    fact: str
 
-    @property
-    def text(self) -> str:
-        """The fact in one line; "" for none."""
-        return " ".join(self.fact.split())
+
+class MessageReply(pydantic.BaseModel):
+    """The facts of one message; there may be none."""
+
+    source: Annotated[int, pydantic.BeforeValidator(_number)]
+    facts: Annotated[
+        list[str], pydantic.BeforeValidator(_texts), pydantic.Field(json_schema_extra={"maxItems": MOST_FACTS})
+    ]
 
 
 class FactsReply(pydantic.BaseModel):
-    """The facts of a batch; there may be none."""
+    """The facts of a batch, message by message; `reply_type` gives the one for a batch of a certain size."""
 
-    facts: list[FactReply]
+    messages: Sequence[MessageReply]
+
+    @property
+    def told(self) -> tuple[Told, ...]:
+        """Each fact once for a message, in order."""
+        found: dict[tuple[int, str], Told] = {}
+        for item in self.messages:
+            for fact in item.facts:
+                found.setdefault((item.source, fact.casefold()), Told(item.source, fact))
+        return tuple(found.values())
+
+
+@cache
+def reply_type(size: int) -> type[FactsReply]:
+    """`FactsReply` for a batch of `size` messages.
+
+    Its schema asks for one item a message and few facts in each, so that a small model comes to the end of them and
+    can't go round in circles over one. Other numbers are fine too.
+    """
+
+    class BatchReply(FactsReply):
+        messages: Annotated[list[MessageReply], pydantic.Field(json_schema_extra={"minItems": size, "maxItems": size})]
+
+    return BatchReply
 
 
 class UpdateReply(pydantic.BaseModel):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from lightmem_samples import book, context, entries, facts_of, keep, lightmem, messages_of, said, told
+from lightmem_samples import book, context, entries, facts_of, keep, lightmem, messages_of, reply_of, said, told
 
 from backread.errors import ModelRequestError
 from backread.store.history import History
@@ -249,8 +248,7 @@ def test_a_fact_that_rests_on_two_turns_goes_with_either(store: SqliteStore) -> 
 
     def reply(request: ChatRequest) -> str:
         numbers = [number for number, _, text in messages_of(request) if "Yes" in text]
-        fact = [{"source": number, "fact": "The user does like chess"} for number in numbers]
-        return json.dumps({"facts": fact})
+        return reply_of(*((number, "The user does like chess") for number in numbers))
 
     strategy = lightmem(reply)
     strategy.build(history, context(), flush=True)

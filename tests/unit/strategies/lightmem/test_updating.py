@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from lightmem_samples import NOON, book, context, entries, facts_of, keep, lightmem, notes_of, said, told
+from lightmem_samples import NOON, book, context, entries, facts_of, keep, lightmem, notes_of, reply_of, said, told
 
 from backread.errors import ModelRequestError
 from backread.store.history import History
@@ -265,7 +265,7 @@ def test_facts_of_one_moment_change_the_earlier_of_them_only(store: SqliteStore)
     def reply(request: ChatRequest) -> str:
         if notes_of(request):
             return json.dumps({"action": "delete", "new_memory": ""})
-        return json.dumps({"facts": [{"source": 1, "fact": BUS}, {"source": 1, "fact": BIKE}]})
+        return reply_of((1, BUS), (1, BIKE))
 
     strategy = lightmem(reply, embedder=HashEmbedder(512))
     strategy.build(history, context(), flush=True)
