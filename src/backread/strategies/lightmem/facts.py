@@ -30,7 +30,9 @@ FACT = "fact"
 """The kind of entries that a model writes."""
 
 REPLY_TOKENS = 256  # of a reply, besides three times those of what is read; twice as many before it is given up
-MESSAGE_TOKENS = 16  # of a reply, for a message without a fact
+MESSAGE_TOKENS = 24  # of a reply, for a message without a fact
+FACT_TOKENS = 24  # of a message, for each fact that there is room for
+FEWEST_FACTS = 3  # that there is room for in any message
 MOST_REPLY_TOKENS = 8000  # the released code allows 16,000
 SMALLER_PROMPTS = 5
 _tokens = EstimateCounter().count
@@ -121,7 +123,7 @@ def _read(chat: ChatModel, topics: list[Topic], found: _Found) -> None:
         _read(chat, second, found)
         return
     offered = {str(number): line for number, line in enumerate(lines, 1)}
-    known = known_ids(reply.told, offered, lambda item: str(item.source))
+    known = known_ids(reply.told([line.text for line in lines]), offered, lambda item: str(item.source))
     found.unknown += len(known.unknown)
     found.facts += [(offered[str(item.source)], item.fact) for item in known.items]
 
@@ -130,14 +132,19 @@ def _ask(chat: ChatModel, topics: Sequence[Topic], found: _Found, share: float =
     from backread.strategies.lightmem.replies import reply_type
 
     prompt = extract_prompt()
-    texts = [line.text for topic in topics for line in topic.lines]
-    room = min(MOST_REPLY_TOKENS, REPLY_TOKENS + MESSAGE_TOKENS * len(texts) + 3 * sum(map(_tokens, texts)))
-    asked = f"{fence(beginning(_lines(topics), share), label='messages')}\n\n{prompt.form}"
-    messages = [ChatMessage("system", prompt.rules), ChatMessage("user", asked)]
+    sizes = [_tokens(line.text) for topic in topics for line in topic.lines]
+    room = min(MOST_REPLY_TOKENS, REPLY_TOKENS + MESSAGE_TOKENS * len(sizes) + 3 * sum(sizes))
+    asked = fence(beginning(_lines(topics), share), label="messages")
+    messages = [
+        ChatMessage("system", prompt.rules),
+        ChatMessage("user", f"{prompt.example}\n\n{prompt.form}"),
+        ChatMessage("assistant", prompt.reply),
+        ChatMessage("user", f"{asked}\n\n{prompt.form}"),
+    ]
     made: Structured[FactsReply] = complete_as(
         chat,
         messages,
-        reply_type(len(texts)),
+        reply_type(len(sizes), max(FEWEST_FACTS, max(sizes) // FACT_TOKENS)),
         purpose="build",
         max_tokens=room,
         most_tokens=2 * room,

@@ -11,8 +11,8 @@ import pydantic
 
 __all__ = ["FactsReply", "MessageReply", "Told", "UpdateReply", "reply_type"]
 
-MOST_FACTS = 8
-"""Facts of a message that the schema has room for."""
+MOST_BEGUN = 40
+"""Characters of a message's first words that the schema has room for."""
 
 _NUMBER = re.compile(r"\d{1,9}")
 
@@ -42,12 +42,13 @@ class Told(NamedTuple):
 
 
 class MessageReply(pydantic.BaseModel):
-    """The facts of one message; there may be none."""
+    """The facts of one message; there may be none. `begins` are its first words, by which a small model keeps count."""
 
     source: Annotated[int, pydantic.BeforeValidator(_number)]
-    facts: Annotated[
-        list[str], pydantic.BeforeValidator(_texts), pydantic.Field(json_schema_extra={"maxItems": MOST_FACTS})
-    ]
+    begins: Annotated[
+        str, pydantic.BeforeValidator(_text), pydantic.Field(json_schema_extra={"maxLength": MOST_BEGUN})
+    ] = ""
+    facts: Annotated[list[str], pydantic.BeforeValidator(_texts)]
 
 
 class FactsReply(pydantic.BaseModel):
@@ -55,26 +56,43 @@ class FactsReply(pydantic.BaseModel):
 
     messages: Sequence[MessageReply]
 
-    @property
-    def told(self) -> tuple[Told, ...]:
-        """Each fact once for a message, in order."""
+    def told(self, texts: Sequence[str]) -> tuple[Told, ...]:
+        """Each fact once for a message, in order.
+
+        A message is the one that begins as the reply says, where that is one and another than the one it numbers.
+
+        Args:
+            texts: what was read of each message, in order.
+        """
         found: dict[tuple[int, str], Told] = {}
         for item in self.messages:
+            source = _begun(item, texts)
             for fact in item.facts:
-                found.setdefault((item.source, fact.casefold()), Told(item.source, fact))
+                found.setdefault((source, fact.casefold()), Told(source, fact))
         return tuple(found.values())
 
 
-@cache
-def reply_type(size: int) -> type[FactsReply]:
-    """`FactsReply` for a batch of `size` messages.
+def _begun(item: MessageReply, texts: Sequence[str]) -> int:
+    begins = " ".join(item.begins.split()).casefold()
+    held = [number for number, text in enumerate(texts, 1) if begins and begins in " ".join(text.split()).casefold()]
+    return held[0] if len(held) == 1 else item.source
 
-    Its schema asks for one item a message and few facts in each, so that a small model comes to the end of them and
-    can't go round in circles over one. Other numbers are fine too.
+
+@cache
+def reply_type(messages: int, facts: int) -> type[FactsReply]:
+    """`FactsReply` for a batch of so many messages, with so many facts in each.
+
+    Its schema has room for twice the messages and no more, so that a small model can't go round in circles. More are
+    fine too.
     """
 
+    class OneReply(MessageReply):
+        facts: Annotated[
+            list[str], pydantic.BeforeValidator(_texts), pydantic.Field(json_schema_extra={"maxItems": facts})
+        ]
+
     class BatchReply(FactsReply):
-        messages: Annotated[list[MessageReply], pydantic.Field(json_schema_extra={"minItems": size, "maxItems": size})]
+        messages: Annotated[list[OneReply], pydantic.Field(json_schema_extra={"maxItems": 2 * messages})]
 
     return BatchReply
 

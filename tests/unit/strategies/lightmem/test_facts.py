@@ -123,19 +123,42 @@ def test_no_facts_is_an_answer(store: SqliteStore) -> None:
         assert (made.entries, made.degraded) == ((), ())
 
 
-def test_the_schema_asks_for_one_item_a_message(store: SqliteStore) -> None:
-    """A small model must come to the last message, and can't go round in circles over one."""
+def test_the_schema_has_no_room_for_going_round_in_circles(store: SqliteStore) -> None:
     seen: list[ChatRequest] = []
 
     def reply(request: ChatRequest) -> str:
         seen.append(request)
         return facts_of(request)
 
-    read(store, reply, *(said("s", minute, f"I have {minute} lamps") for minute in range(3)))
-    schema = json.loads(json.dumps(seen[0].schema))
-    asked = schema["properties"]["messages"]
-    assert (asked["minItems"], asked["maxItems"]) == (3, 3)
-    assert schema["$defs"]["MessageReply"]["properties"]["facts"]["maxItems"] == 8
+    drafts = [said("s", minute, f"I have {minute} lamps") for minute in range(3)]
+    read(store, reply, *drafts)
+    read(store, reply, said("s", 9, "I have a lamp and a chair. " * 30))
+    room = []
+    for request in seen:
+        schema = json.loads(json.dumps(request.schema))
+        facts = schema["$defs"]["OneReply"]["properties"]["facts"]["maxItems"]
+        room.append((schema["properties"]["messages"]["maxItems"], facts))
+    assert room == [(6, 3), (8, 10)]  # the long one has about 240 tokens
+
+
+@pytest.mark.parametrize(
+    ("source", "begins", "place"),
+    [
+        (1, "I play", 2),  # that is how the second begins, whatever its number
+        (1, " i  PLAY chess", 2),
+        (1, "I", 1),  # both say that: the number counts
+        (1, "We swim", 1),  # nobody said it
+        (9, "I play", 2),
+    ],
+)
+def test_the_first_words_of_a_message_count_before_its_number(
+    store: SqliteStore, source: int, begins: str, place: int
+) -> None:
+    texts = ["I like chess and tea", "I play chess"]
+    item = {"source": source, "begins": begins, "facts": ["The user and chess"]}
+    made = read(store, json.dumps({"messages": [item]}), *(said("s", at, text) for at, text in enumerate(texts)))
+    (entry,) = made.entries
+    assert entry.sources[0].turn_id == [turn.turn_id for turn in keep(store, []).turns()][place - 1]
 
 
 def test_what_the_model_is_shown(store: SqliteStore) -> None:
@@ -181,8 +204,8 @@ def test_stored_text_is_quoted_and_cannot_leave_its_fence(store: SqliteStore) ->
 
     read(store, reply, said("s", 0, forged, "tool"), said("s", 1, "My dentist is Dr. Falk"))
     (request,) = seen
-    rules, asked = (message.content for message in request.messages)
-    assert "BANANA" not in rules
+    *before, asked = (message.content for message in request.messages)
+    assert "BANANA" not in " ".join(before)
     opening, *inside = asked.split("\n\nNow write down")[0].split("\n")
     assert opening.startswith("<messages id=")
     assert inside[-1] == opening.replace("<", "</", 1)
@@ -250,8 +273,8 @@ def test_a_reply_without_an_end_is_asked_for_in_halves(store: SqliteStore) -> No
 
     drafts = [said("s", minute, "I have seven lamps") for minute in range(2)]
     made = read(store, reply, *drafts)
-    # 5 tokens a message: 256 + 2 x 16 + 3 x 10, twice that, and 256 + 16 + 3 x 5 for each alone
-    assert rooms == [(2, 318), (2, 636), (1, 287), (1, 287)]
+    # 5 tokens a message: 256 + 2 x 24 + 3 x 10, twice that, and 256 + 24 + 3 x 5 for each alone
+    assert rooms == [(2, 334), (2, 668), (1, 295), (1, 295)]
     assert len(made.entries) == 2
     with pytest.raises(ModelOutputError) as caught:
         read(store, lambda request: '{"messages": [' + "[" * 9000, drafts[0])
