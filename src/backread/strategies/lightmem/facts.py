@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -78,16 +79,25 @@ def facts_maker(chat: ChatModel, *, strategy: str) -> Make:
     """Makes the entries of a batch with one call, asked again once when the reply can't be used.
 
     A batch that doesn't fit the model's window is read in halves, and so is one whose reply doesn't end, as that of a
-    small model that repeats itself; of a single message that doesn't fit, the end is left out, which `degraded` says.
-    Facts that name no message of the batch, or that nothing in it supports, are dropped and counted.
+    small model that repeats itself; later batches of as many messages are then halved at once. Of a single message that
+    doesn't fit, the end is left out, which `degraded` says. Facts that name no message of the batch, or that nothing in
+    it supports, are dropped and counted.
     """
+    room = _Room()
 
     def make(prefix: str, topics: Sequence[Topic]) -> Made:
         found = _Found()
-        _read(chat, list(topics), found)
+        _read(chat, list(topics), found, room)
         return Made(tuple(_drafts(strategy, prefix, topics, found, chat.name)), tuple(found.usage), found.notes())
 
     return make
+
+
+@dataclass
+class _Room:
+    """Messages that were too many for one call so far; a lost update costs a call."""
+
+    too_many: float = math.inf
 
 
 @dataclass
@@ -109,8 +119,11 @@ class _Found:
         return tuple(Degradation("build", reason, count) for reason, count in counted if count)
 
 
-def _read(chat: ChatModel, topics: list[Topic], found: _Found) -> None:
+def _read(chat: ChatModel, topics: list[Topic], found: _Found, room: _Room) -> None:
     lines = [line for topic in topics for line in topic.lines]
+    if 1 < len(lines) >= room.too_many:
+        _read_halves(chat, topics, found, room)
+        return
     try:
         reply = _ask(chat, topics, found) if len(lines) > 1 else _ask_short(chat, topics, found)
     except (ContextWindowError, ModelOutputError) as error:
@@ -118,14 +131,18 @@ def _read(chat: ChatModel, topics: list[Topic], found: _Found) -> None:
         if len(lines) < 2 or not (endless or isinstance(error, ContextWindowError)):
             raise
         found.usage += [error.usage] if isinstance(error.usage, Usage) else []
-        first, second = _halves(topics)
-        _read(chat, first, found)
-        _read(chat, second, found)
+        room.too_many = min(room.too_many, len(lines))
+        _read_halves(chat, topics, found, room)
         return
     offered = {str(number): line for number, line in enumerate(lines, 1)}
     known = known_ids(reply.told([line.text for line in lines]), offered, lambda item: str(item.source))
     found.unknown += len(known.unknown)
     found.facts += [(offered[str(item.source)], item.fact) for item in known.items]
+
+
+def _read_halves(chat: ChatModel, topics: list[Topic], found: _Found, room: _Room) -> None:
+    for half in _halves(topics):
+        _read(chat, half, found, room)
 
 
 def _ask(chat: ChatModel, topics: Sequence[Topic], found: _Found, share: float = 1.0) -> FactsReply:

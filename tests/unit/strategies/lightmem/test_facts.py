@@ -281,6 +281,26 @@ def test_a_reply_without_an_end_is_asked_for_in_halves(store: SqliteStore) -> No
     assert caught.value.cut
 
 
+def test_later_batches_of_as_many_messages_are_halved_at_once(store: SqliteStore) -> None:
+    sizes: list[int] = []
+
+    def reply(request: ChatRequest) -> str:
+        found = messages_of(request)
+        sizes.append(len(found))
+        if len(found) > 2:
+            raise ContextWindowError("too long")
+        return facts_of(request)
+
+    found = lines(store, [said("s", minute, f"I have {minute} lamps") for minute in range(7)])
+    make = facts_maker(FunctionChat(reply), strategy="lightmem")
+    first = make("fact:0", [Topic(0, tuple(found[:4]))])
+    second = make("fact:1", [Topic(1, tuple(found[4:]))])
+    assert sizes == [4, 2, 2, 3, 1, 2]  # three may fit
+    third = make("fact:2", [Topic(1, tuple(found[4:]))])
+    assert sizes[6:] == [1, 2]
+    assert [len(made.entries) for made in (first, second, third)] == [4, 3, 3]
+
+
 def test_a_message_too_long_for_the_window_is_read_from_its_beginning(store: SqliteStore) -> None:
     def reply(request: ChatRequest) -> str:
         if len(request.question) > 2500:
