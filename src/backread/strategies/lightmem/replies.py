@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import cache
+from functools import lru_cache
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import pydantic
@@ -59,7 +59,8 @@ class FactsReply(pydantic.BaseModel):
     def told(self, texts: Sequence[str]) -> tuple[Told, ...]:
         """Each fact once for a message, in order.
 
-        A message is the one that begins as the reply says, where that is one and another than the one it numbers.
+        Of which message facts are is told by its first words before its number: small models lose count, and part long
+        messages in two. The number counts where the words are in none, or in several.
 
         Args:
             texts: what was read of each message, in order.
@@ -78,7 +79,7 @@ def _begun(item: MessageReply, texts: Sequence[str]) -> int:
     return held[0] if len(held) == 1 else item.source
 
 
-@cache
+@lru_cache(maxsize=64)
 def reply_type(messages: int, facts: int) -> type[FactsReply]:
     """`FactsReply` for a batch of so many messages, with so many facts in each.
 
