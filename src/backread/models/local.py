@@ -39,7 +39,7 @@ class LocalChat:
     Args:
         name: recorded beside everything the model writes.
         weights: the GGUF file, or what finds it and its hash (None when that is not known) when it is needed.
-        threads, context: see `LocalServer.start`.
+        threads, context, repeat_penalty: see `LocalServer.start`.
         timeout: seconds for one call, once it is its turn.
     """
 
@@ -50,12 +50,14 @@ class LocalChat:
         *,
         threads: int = 1,
         context: int = CONTEXT,
+        repeat_penalty: float = 1.0,
         timeout: float = TIMEOUT,
     ) -> None:
         self._name = name
         self._find = weights if callable(weights) else lambda: (weights, None)
         self.threads = threads
         self.context = context
+        self.repeat_penalty = repeat_penalty
         self._sha256: str | None = None
         self._timeout = timeout
         self._lock = threading.Lock()
@@ -135,7 +137,9 @@ class LocalChat:
         with self._lock:
             if self._opened is None or not self._opened[0].running:
                 self._release()
-                server = LocalServer.start(self.weights, threads=self.threads, context=self.context)
+                server = LocalServer.start(
+                    self.weights, threads=self.threads, context=self.context, repeat_penalty=self.repeat_penalty
+                )
                 self._opened = (server, _client(self._name, server, self._timeout))
             return self._opened
 
@@ -193,7 +197,14 @@ def open_local(
         chat = LocalChat(f"{PREFIX}{path.name}", lambda: _given(path), threads=threads, context=context)
     else:
         name = _checked(name)
-        chat = LocalChat(f"{PREFIX}{name}", lambda: _fetched(name, directory), threads=threads, context=context)
+        penalty = MODELS[name].repeat_penalty if name in MODELS else 1.0
+        chat = LocalChat(
+            f"{PREFIX}{name}",
+            lambda: _fetched(name, directory),
+            threads=threads,
+            context=context,
+            repeat_penalty=penalty,
+        )
     if check:
         _ = chat.weights
     return chat

@@ -35,7 +35,7 @@ START_SECONDS = 120.0
 INSTALL = "pip install 'backread[local]'"
 _MAGIC = b"GGUF"
 
-_Key = tuple[str, int, int, int, int]
+_Key = tuple[str, int, int, int, int, float]
 
 
 @dataclass(eq=False)
@@ -88,7 +88,13 @@ class LocalServer:
 
     @classmethod
     def start(
-        cls, gguf: Path, *, threads: int = 1, context: int = CONTEXT, seconds: float = START_SECONDS
+        cls,
+        gguf: Path,
+        *,
+        threads: int = 1,
+        context: int = CONTEXT,
+        repeat_penalty: float = 1.0,
+        seconds: float = START_SECONDS,
     ) -> LocalServer:
         """A server that has loaded the file and answers; the one that runs already, when this process has one.
 
@@ -96,6 +102,7 @@ class LocalServer:
             gguf: the weights.
             threads: of computation. More than one on a machine that is busy makes it many times slower.
             context: tokens of prompt and reply together; the memory it takes grows with it.
+            repeat_penalty: what tokens among the last 256 are divided by; 1 is none.
             seconds: to load and answer.
 
         Raises:
@@ -108,14 +115,14 @@ class LocalServer:
         check_gguf(gguf)
         need_xllamacpp()
         status = gguf.stat()
-        key = (str(gguf.resolve()), status.st_size, status.st_mtime_ns, threads, context)
+        key = (str(gguf.resolve()), status.st_size, status.st_mtime_ns, threads, context, repeat_penalty)
         with _lock:
             child = _children.get(key)
             if child is None or not child.alive:
                 if not _children:
                     atexit.unregister(_stop_all)
                     atexit.register(_stop_all)
-                child = _spawn(gguf, threads, context, seconds)
+                child = _spawn(gguf, threads, context, repeat_penalty, seconds)
                 _children[key] = child
             child.users += 1
         return cls(gguf, threads, context, child, key)
@@ -167,10 +174,16 @@ def check_gguf(path: Path) -> None:
         raise ModelNotAvailableError(f"{path} is not a GGUF file", hint="weights in another format must be converted")
 
 
-def _spawn(gguf: Path, threads: int, context: int, seconds: float) -> _Child:
+def _spawn(gguf: Path, threads: int, context: int, repeat_penalty: float, seconds: float) -> _Child:
     """A server process that answers."""
     api_key = secrets.token_urlsafe(24)
-    wanted = {"path": str(gguf.resolve()), "threads": threads, "context": context, "api_key": api_key}
+    wanted = {
+        "path": str(gguf.resolve()),
+        "threads": threads,
+        "context": context,
+        "repeat_penalty": repeat_penalty,
+        "api_key": api_key,
+    }
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "backread.models.serving"],

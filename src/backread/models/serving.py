@@ -17,6 +17,7 @@ from typing import Any
 __all__ = ["main"]
 
 _PROMPT_CACHE_MIB = 256
+_PENALTY_TOKENS = 256
 
 
 def main() -> None:
@@ -53,6 +54,8 @@ def _start(wanted: dict[str, Any]) -> Any:  # noqa: ANN401 -- xllamacpp is nativ
     params.n_parallel = 1
     params.cpuparams.n_threads = wanted["threads"]
     params.cpuparams_batch.n_threads = wanted["threads"]
+    params.sampling.penalty_repeat = wanted["repeat_penalty"]
+    params.sampling.penalty_last_n = _PENALTY_TOKENS
     params.cache_ram_mib = _PROMPT_CACHE_MIB  # 8 GiB unless said
     params.fit_params = False  # the context is as asked, or it is an error
     params.ui = False

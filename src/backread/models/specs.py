@@ -58,6 +58,7 @@ class ModelSpec:
         parts: as `wheel`, where no wheel holds the whole file: its pieces, in order.
         kind: what it does.
         good_for: what it was seen to be good for and what not, in words for the user.
+        repeat_penalty: of a chat model, what tokens among the last 256 are divided by; 1 is none.
     """
 
     name: str
@@ -71,6 +72,7 @@ class ModelSpec:
     parts: tuple[PartSpec, ...] = ()
     kind: Literal["embedder", "chat"] = "embedder"
     good_for: str = ""
+    repeat_penalty: float = 1.0
 
     @property
     def size(self) -> int:
@@ -179,6 +181,7 @@ MODELS: Mapping[str, ModelSpec] = MappingProxyType(
                 " of the demo at best. Counted dates and negations go wrong. One CPU core reads 33 and writes 6 tokens"
                 " a second: up to a minute a question; needs 2 GB of memory"
             ),
+            repeat_penalty=1.1,  # else it goes round in circles where a reply is long
         ),
         "smollm2": ModelSpec(
             name="smollm2",

@@ -31,7 +31,7 @@ class Any: pass
 
 class CommonParams:
     def __init__(self):
-        self.model, self.cpuparams, self.cpuparams_batch = Any(), Any(), Any()
+        self.model, self.cpuparams, self.cpuparams_batch, self.sampling = Any(), Any(), Any(), Any()
 
 class Server:
     def __init__(self, params):
@@ -53,6 +53,7 @@ class Server:
                     with lock: Handler.most, Handler.open = max(Handler.most, Handler.open), Handler.open - 1
                 if self.headers["Authorization"] != f"Bearer {params.api_keys[0]}": return self.send_error(401)
                 said = f"{params.n_ctx} {params.cpuparams.n_threads} {params.hostnames[0]} {params.ui}"
+                said += f" {params.sampling.penalty_repeat}"
                 if mode == "count": said = f"{Handler.most} at a time"
                 message = {"role": "assistant", "content": said}
                 usage = {"prompt_tokens": 9, "completion_tokens": 1, "total_tokens": 10}
@@ -169,6 +170,11 @@ def test_without_xllamacpp_the_extra_is_named(weights: Path, tmp_path: Path, mon
         assert caught.value.hint == "pip install 'backread[local]'"
 
 
+@pytest.mark.parametrize(("name", "penalty"), [("qwen-1.5b", 1.1), ("smollm2", 1.0), ("org/repo/file.gguf", 1.0)])
+def test_a_model_that_repeats_itself_is_kept_from_it(name: str, penalty: float, tmp_path: Path) -> None:
+    assert open_local(name, directory=tmp_path, check=False).repeat_penalty == penalty
+
+
 def test_every_chat_model_says_what_it_is_good_for() -> None:
     chat = [spec for spec in MODELS.values() if spec.kind == "chat"]
     assert chat
@@ -187,12 +193,12 @@ def test_every_chat_model_says_what_it_is_good_for() -> None:
 class TestServer:
     @pytest.fixture
     def chat(self, weights: Path) -> Iterator[LocalChat]:
-        chat = LocalChat("local:tiny", weights, threads=2, context=512)
+        chat = LocalChat("local:tiny", weights, threads=2, context=512, repeat_penalty=1.1)
         yield chat
         chat.close()
 
     def test_starts_at_the_first_call_with_what_was_asked(self, chat: LocalChat) -> None:
-        assert ask(chat) == "512 2 127.0.0.1 False"
+        assert ask(chat) == "512 2 127.0.0.1 False 1.1"
         reply = chat.complete([ChatMessage("user", "?")], purpose="judge", max_tokens=5)
         assert (reply.usage.model, reply.usage.purpose, reply.usage.input_tokens) == ("local:tiny", "judge", 9)
 
