@@ -80,7 +80,8 @@ def facts_maker(chat: ChatModel, *, strategy: str) -> Make:
 
     A batch that doesn't fit the model's window is read in halves, and so is one whose reply doesn't end, as that of a
     small model that repeats itself; later batches of as many messages are then halved at once. Of a single message that
-    doesn't fit, the end is left out, which `degraded` says. Facts that name no message of the batch, or that nothing in
+    doesn't fit, the end is left out, which `degraded` says. Where a reply ends before the last message, the messages
+    behind its end are read again, without the others. Facts that name no message of the batch, or that nothing in
     it supports, are dropped and counted.
     """
     room = _Room()
@@ -135,13 +136,16 @@ def _read(chat: ChatModel, topics: list[Topic], found: _Found, room: _Room) -> N
         _read_halves(chat, topics, found, room)
         return
     offered = {str(number): line for number, line in enumerate(lines, 1)}
-    known = known_ids(reply.told([line.text for line in lines]), offered, lambda item: str(item.source))
+    texts = [line.text for line in lines]
+    known = known_ids(reply.told(texts), offered, lambda item: str(item.source))
     found.unknown += len(known.unknown)
     found.facts += [(offered[str(item.source)], item.fact) for item in known.items]
+    if 0 < (end := reply.reached(texts)) < len(lines):
+        _read(chat, _parted(topics, end)[1], found, room)
 
 
 def _read_halves(chat: ChatModel, topics: list[Topic], found: _Found, room: _Room) -> None:
-    for half in _halves(topics):
+    for half in _parted(topics, sum(len(topic.lines) for topic in topics) // 2):
         _read(chat, half, found, room)
 
 
@@ -192,13 +196,12 @@ def _lines(topics: Sequence[Topic]) -> list[str]:
     return shown
 
 
-def _halves(topics: Sequence[Topic]) -> tuple[list[Topic], list[Topic]]:
-    """The first and the second half of the lines, each in its topics."""
-    middle = sum(len(topic.lines) for topic in topics) // 2
+def _parted(topics: Sequence[Topic], place: int) -> tuple[list[Topic], list[Topic]]:
+    """The lines before a place and those from there on, each in its topics."""
     first: list[Topic] = []
     second: list[Topic] = []
     for topic in topics:
-        cut = max(0, min(len(topic.lines), middle - sum(len(part.lines) for part in first)))
+        cut = max(0, min(len(topic.lines), place - sum(len(part.lines) for part in first)))
         first += [replace(topic, lines=topic.lines[:cut])] if cut else []
         second += [replace(topic, lines=topic.lines[cut:])] if cut < len(topic.lines) else []
     return first, second

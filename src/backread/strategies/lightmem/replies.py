@@ -72,6 +72,11 @@ class FactsReply(pydantic.BaseModel):
                 found.setdefault((source, fact.casefold()), Told(source, fact))
         return tuple(found.values())
 
+    def reached(self, texts: Sequence[str]) -> int:
+        """The number of the last message that there is an item for, with facts or without; 0 when there is none."""
+        numbers = (_begun(item, texts) for item in self.messages)
+        return max((number for number in numbers if 1 <= number <= len(texts)), default=0)
+
 
 def _begun(item: MessageReply, texts: Sequence[str]) -> int:
     begins = " ".join(item.begins.split()).casefold()

@@ -35,6 +35,12 @@ def read(store: SqliteStore, reply: str | Reply, *drafts: TurnDraft) -> Made:
     return facts_maker(chat, strategy="lightmem")("fact:7", [Topic(3, tuple(lines(store, drafts)))])
 
 
+def once(reply: str) -> Reply:
+    """The reply, and that there is nothing else where the messages behind its end are read."""
+    left = [reply]
+    return lambda request: left.pop() if left else '{"messages": []}'
+
+
 def test_an_entry_has_the_time_speaker_and_words_of_its_source(store: SqliteStore) -> None:
     reply = reply_of((2, "Bob bought a lamp for 45 euros"))
     drafts = [
@@ -69,7 +75,7 @@ def test_a_fact_that_names_no_message_is_dropped_and_counted(store: SqliteStore,
 
 def test_a_fact_that_names_the_wrong_message_goes_to_the_one_that_says_it(store: SqliteStore) -> None:
     drafts = [said("s", 0, "I like chess a lot"), said("s", 5, "My dentist is called Falk", speaker="Ann")]
-    (entry,) = read(store, reply_of((1, "Ann's dentist is Falk")), *drafts).entries
+    (entry,) = read(store, once(reply_of((1, "Ann's dentist is Falk"))), *drafts).entries
     turn = [*keep(store, []).turns()][1]
     assert (entry.sources[0].turn_id, entry.said_at, entry.data["speaker"]) == (turn.turn_id, turn.said_at, "Ann")
 
@@ -88,7 +94,8 @@ def test_a_fact_that_names_the_wrong_message_goes_to_the_one_that_says_it(store:
 def test_a_model_that_lost_count(store: SqliteStore, source: int, text: str, place: int) -> None:
     """Another message is taken when it says twice as much of the fact as the one that is named, and half of it."""
     texts = ["I like chess in the park", "The lamp cost 45 euros", "My dentist Falk likes the old lamp in the hall"]
-    (entry,) = read(store, reply_of((source, text)), *(said("s", at, line) for at, line in enumerate(texts))).entries
+    reply = once(reply_of((source, text)))
+    (entry,) = read(store, reply, *(said("s", at, line) for at, line in enumerate(texts))).entries
     assert entry.sources[0].turn_id == [turn.turn_id for turn in keep(store, []).turns()][place - 1]
 
 
@@ -156,7 +163,8 @@ def test_the_first_words_of_a_message_count_before_its_number(
 ) -> None:
     texts = ["I like chess and tea", "I play chess"]
     item = {"source": source, "begins": begins, "facts": ["The user and chess"]}
-    made = read(store, json.dumps({"messages": [item]}), *(said("s", at, text) for at, text in enumerate(texts)))
+    reply = once(json.dumps({"messages": [item]}))
+    made = read(store, reply, *(said("s", at, text) for at, text in enumerate(texts)))
     (entry,) = made.entries
     assert entry.sources[0].turn_id == [turn.turn_id for turn in keep(store, []).turns()][place - 1]
 
@@ -299,6 +307,25 @@ def test_later_batches_of_as_many_messages_are_halved_at_once(store: SqliteStore
     third = make("fact:2", [Topic(1, tuple(found[4:]))])
     assert sizes[6:] == [1, 2]
     assert [len(made.entries) for made in (first, second, third)] == [4, 3, 3]
+
+
+def test_where_a_reply_ends_early_the_messages_behind_its_end_are_read_again(store: SqliteStore) -> None:
+    sizes: list[int] = []
+
+    def reply(request: ChatRequest) -> str:
+        found = messages_of(request)
+        sizes.append(len(found))
+        if len(found) == 1:
+            return '{"messages": []}'
+        told = [(number, text) for number, _, text in found[:2]]
+        return reply_of(*told)
+
+    drafts = [said("s", minute, f"I have {minute} lamps") for minute in range(5)]
+    made = read(store, reply, *drafts)
+    assert sizes == [5, 3, 1]  # a reply without any item is the end
+    assert [entry.data["fact"] for entry in made.entries] == [draft.text for draft in drafts[:4]]
+    assert [entry.said_at for entry in made.entries] == [draft.said_at for draft in drafts[:4]]
+    assert len(made.usage) == 3
 
 
 def test_a_message_too_long_for_the_window_is_read_from_its_beginning(store: SqliteStore) -> None:
