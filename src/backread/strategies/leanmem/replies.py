@@ -61,7 +61,6 @@ def _label(value: Any) -> Any:  # noqa: ANN401
     return f"E{found[0]}" if found else None
 
 
-
 def _first(size: int) -> Any:  # noqa: ANN401 -- pydantic has no name for it
     """A number of items the schema asks for, so that a small model can't go round in circles; more are fine too."""
     return pydantic.Field(json_schema_extra={"maxItems": size})
