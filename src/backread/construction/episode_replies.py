@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import pydantic
 
+from backread.construction.schema_limits import asked_for
+
 __all__ = ["EntityReply", "EpisodeReply", "EventReply", "FactReply", "GraphReply", "RelationReply", "SummaryReply"]
 
 _NUMBER = re.compile(r"\d{1,9}")
@@ -33,21 +35,11 @@ def _says(value: str) -> str:
     return value
 
 
-def _at_most(size: int) -> Any:  # noqa: ANN401 -- pydantic has no name for it
-    """A length the schema asks for, so that a small model can't go round in circles; a longer text is fine too."""
-    return pydantic.Field(json_schema_extra={"maxLength": size})
-
-
-def _first(size: int) -> Any:  # noqa: ANN401 -- pydantic has no name for it
-    """A number of items the schema asks for; more are fine too."""
-    return pydantic.Field(json_schema_extra={"maxItems": size})
-
-
-_Lines = Annotated[list[int], pydantic.BeforeValidator(_numbers), _first(6)]
+_Lines = Annotated[list[int], pydantic.BeforeValidator(_numbers), asked_for(maxItems=6)]
 _Plain = Annotated[str, pydantic.BeforeValidator(_text)]
-_Text = Annotated[_Plain, _at_most(200)]
-_Overview = Annotated[_Plain, _at_most(500), pydantic.AfterValidator(_says)]
-_Summary = Annotated[_Plain, _at_most(1500), pydantic.AfterValidator(_says)]
+_Text = Annotated[_Plain, asked_for(maxLength=200)]
+_Overview = Annotated[_Plain, asked_for(maxLength=500), pydantic.AfterValidator(_says)]
+_Summary = Annotated[_Plain, asked_for(maxLength=1500), pydantic.AfterValidator(_says)]
 
 
 class EntityReply(pydantic.BaseModel):
@@ -81,11 +73,11 @@ class EpisodeReply(pydantic.BaseModel):
 
     title: _Text = ""
     overview: _Overview
-    topics: Annotated[list[_Text], _first(6)] = []
-    entities: Annotated[list[EntityReply], _first(8)] = []
-    events: Annotated[list[EventReply], _first(8)] = []
-    facts: Annotated[list[FactReply], _first(8)] = []
-    temporal_cues: Annotated[list[_Text], _first(4)] = []
+    topics: Annotated[list[_Text], asked_for(maxItems=6)] = []
+    entities: Annotated[list[EntityReply], asked_for(maxItems=8)] = []
+    events: Annotated[list[EventReply], asked_for(maxItems=8)] = []
+    facts: Annotated[list[FactReply], asked_for(maxItems=8)] = []
+    temporal_cues: Annotated[list[_Text], asked_for(maxItems=4)] = []
 
 
 class SummaryReply(pydantic.BaseModel):
@@ -107,4 +99,4 @@ class RelationReply(pydantic.BaseModel):
 class GraphReply(pydantic.BaseModel):
     """The relations of one session."""
 
-    relations: Annotated[list[RelationReply], _first(20)]
+    relations: Annotated[list[RelationReply], asked_for(maxItems=20)]

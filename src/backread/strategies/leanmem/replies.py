@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal
 
 import pydantic
 
+from backread.construction.schema_limits import asked_for
+
 __all__ = [
     "AttributeReply",
     "ConsolidationReply",
@@ -61,11 +63,6 @@ def _label(value: Any) -> Any:  # noqa: ANN401
     return f"E{found[0]}" if found else None
 
 
-def _first(size: int) -> Any:  # noqa: ANN401 -- pydantic has no name for it
-    """A number of items the schema asks for, so that a small model can't go round in circles; more are fine too."""
-    return pydantic.Field(json_schema_extra={"maxItems": size})
-
-
 _Text = Annotated[str, pydantic.BeforeValidator(_text)]
 _Said = Annotated[_Text, pydantic.Field(min_length=1)]
 _Texts = Annotated[list[str], pydantic.BeforeValidator(_texts)]
@@ -83,9 +80,9 @@ class RoutingReply(pydantic.BaseModel):
     """r = <y, I, xi> of equation 4; `source_indices` are the numbers of lines."""
 
     # In the order of deciding: a small model that has to name the action first names the same one every time.
-    source_indices: Annotated[list[int], pydantic.BeforeValidator(_numbers), _first(20)] = []
+    source_indices: Annotated[list[int], pydantic.BeforeValidator(_numbers), asked_for(maxItems=20)] = []
     action: Annotated[Literal["ignore", "profile", "event", "record"], pydantic.BeforeValidator(_word)]
-    attributes: Annotated[list[AttributeReply], pydantic.BeforeValidator(_attributes), _first(6)] = []
+    attributes: Annotated[list[AttributeReply], pydantic.BeforeValidator(_attributes), asked_for(maxItems=6)] = []
 
 
 class EventReply(pydantic.BaseModel):

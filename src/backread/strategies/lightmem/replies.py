@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import pydantic
 
+from backread.construction.schema_limits import asked_for
+
 __all__ = ["FactsReply", "MessageReply", "Told", "UpdateReply", "reply_type"]
 
 MOST_BEGUN = 40
@@ -45,9 +47,7 @@ class MessageReply(pydantic.BaseModel):
     """The facts of one message; there may be none. `begins` are its first words, by which a small model keeps count."""
 
     source: Annotated[int, pydantic.BeforeValidator(_number)]
-    begins: Annotated[
-        str, pydantic.BeforeValidator(_text), pydantic.Field(json_schema_extra={"maxLength": MOST_BEGUN})
-    ] = ""
+    begins: Annotated[str, pydantic.BeforeValidator(_text), asked_for(maxLength=MOST_BEGUN)] = ""
     facts: Annotated[list[str], pydantic.BeforeValidator(_texts)]
 
 
@@ -93,12 +93,10 @@ def reply_type(messages: int, facts: int) -> type[FactsReply]:
     """
 
     class OneReply(MessageReply):
-        facts: Annotated[
-            list[str], pydantic.BeforeValidator(_texts), pydantic.Field(json_schema_extra={"maxItems": facts})
-        ]
+        facts: Annotated[list[str], pydantic.BeforeValidator(_texts), asked_for(maxItems=facts)]
 
     class BatchReply(FactsReply):
-        messages: Annotated[list[OneReply], pydantic.Field(json_schema_extra={"maxItems": 2 * messages})]
+        messages: Annotated[list[OneReply], asked_for(maxItems=2 * messages)]
 
     return BatchReply
 

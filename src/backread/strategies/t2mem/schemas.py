@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal
 
 import pydantic
 
+from backread.construction.schema_limits import asked_for
+
 __all__ = ["Action", "Cached", "StepReply", "StepReplyWithoutRaw"]
 
 _NAMES = {name.lower(): name for name in ("Answer", "SearchMeta", "ReadRaw")}
@@ -43,15 +45,10 @@ def _cached(value: Any) -> Any:  # noqa: ANN401 -- whatever a model wrote
     return [{"text": item, "from": []} if isinstance(item, str) else item for item in given]
 
 
-def _at_most(limit: str, size: int) -> Any:  # noqa: ANN401 -- pydantic has no name for it
-    """A limit the schema asks for, so that a small model can't go round in circles; more is fine too."""
-    return pydantic.Field(json_schema_extra={limit: size})
-
-
 class Cached(pydantic.BaseModel):
     """A line of the memory cache, and the labels of the turns it rests on."""
 
-    text: Annotated[str, _at_most("maxLength", 300)]
+    text: Annotated[str, asked_for(maxLength=300)]
     turns: Annotated[
         list[str],
         pydantic.BeforeValidator(_labels),
@@ -73,8 +70,8 @@ class _ActionWithoutRaw(Action):
 class StepReply(pydantic.BaseModel):
     """(r_t, m_t, a_t) of equation 8."""
 
-    reasoning: Annotated[str, _at_most("maxLength", 1500)] = ""
-    memory_cache: Annotated[list[Cached], pydantic.BeforeValidator(_cached), _at_most("maxItems", 12)] = []
+    reasoning: Annotated[str, asked_for(maxLength=1500)] = ""
+    memory_cache: Annotated[list[Cached], pydantic.BeforeValidator(_cached), asked_for(maxItems=12)] = []
     action: Annotated[Action, pydantic.BeforeValidator(_action)]
 
 
