@@ -23,15 +23,15 @@ from backread.models.pricing import load_prices
 from backread.models.roles import ChatRoles
 from backread.parts import configured_embedder, configured_reranker, configured_sparse
 from backread.rendering import shortened
-from backread.retrieval.base import Retriever
-from backread.retrieval.registry import create_retriever
+from backread.retrieval.base import Retriever, compares_vectors
+from backread.retrieval.registry import create_retriever, retriever_spec
 from backread.retrieval.sparse import MemorySparseIndex
 from backread.settings import Settings, resolve
 from backread.store.base import TurnStore
 from backread.store.history import History, Scope
 from backread.store.sqlite import SqliteStore
 from backread.strategies.base import Context, Parts, Strategy
-from backread.strategies.registry import create
+from backread.strategies.registry import create, strategy_spec
 from backread.text.times import parse_time
 from backread.text.tokens import TokenCounter, default_counter
 from backread.types import (
@@ -54,9 +54,11 @@ from backread.types import (
 )
 from backread.vectors import Vectors
 
-__all__ = ["Memory", "SearchMode"]
+__all__ = ["DEFAULT_MODE", "Memory"]
 
-SearchMode = Literal["hybrid", "interpolation", "rrf", "bm25", "dense", "sparse"]
+DEFAULT_MODE: Final = "hybrid"
+"""The retriever of a search that names none."""
+
 Time = datetime | str | int | float
 
 
@@ -271,7 +273,7 @@ class Memory:
         *,
         user_id: str,
         top_k: int = 10,
-        mode: SearchMode = "hybrid",
+        mode: str = DEFAULT_MODE,
         roles: Collection[str] | None = None,
         speaker: str | None = None,
         session_id: str | None = None,
@@ -288,7 +290,7 @@ class Memory:
             query: what to look for.
             user_id: whose history.
             top_k: hits at most.
-            mode: how to rank; see `retrieval.registry.RETRIEVERS`.
+            mode: name of a retriever, see `retrieval.registry.RETRIEVERS`, or "module:Class".
             roles: only turns of these roles.
             speaker: only turns of this name, compared exactly.
             session_id: only turns of this session.
@@ -298,6 +300,7 @@ class Memory:
 
         Raises:
             InvalidInputError: a blank query, an empty id, `top_k` below 1, or a time that can't be read.
+            NotFoundError: no retriever of that name.
         """
         if not query.strip():
             raise InvalidInputError("the query is blank", hint="ask for at least one word")
@@ -311,7 +314,8 @@ class Memory:
             after=self._time(after),
             before=self._time(before),
         )
-        retriever, degraded, pending = self._ready(history.user_id, mode)
+        retriever = self.retriever(mode)
+        degraded, pending = self._caught_up(history.user_id, by_words=not compares_vectors(retriever))
         found = grouped_hits(history, scope, retriever, query, top_k, deep=self._reranker is None)
         return Hits(found.items, (*degraded, *found.degraded), pending)
 
@@ -322,7 +326,7 @@ class Memory:
         user_id: str,
         budget: int | Literal["default"] | None = "default",
         strategy: str | Strategy | None = None,
-        retriever: SearchMode | Retriever | None = None,
+        retriever: str | Retriever | None = None,
         asked_at: Time | None = None,
         as_of: Time | None = None,
         on_step: Callable[[Step], None] | None = None,
@@ -361,7 +365,7 @@ class Memory:
         user_id: str,
         budget: int | Literal["default"] | None = "default",
         strategy: str | Strategy | None = None,
-        retriever: SearchMode | Retriever | None = None,
+        retriever: str | Retriever | None = None,
         asked_at: Time | None = None,
         as_of: Time | None = None,
         on_step: Callable[[Step], None] | None = None,
@@ -612,15 +616,15 @@ class Memory:
         """The chat model of each role, trying again what may pass; every attempt's usage goes into `meter`."""
         return self._roles.watched(meter, prices=self._prices)
 
-    def retriever(self, mode: SearchMode = "hybrid") -> Retriever:
+    def retriever(self, mode: str = DEFAULT_MODE) -> Retriever:
         """The retriever of a mode with the parts that are there; for strategies made by hand.
 
         Raises:
-            InvalidInputError: no such mode.
+            NotFoundError: no such mode.
             ModelNotAvailableError, ModelMismatchError: a mode that needs vectors, without a usable embedder.
         """
         embedder = self._vectors.usable
-        if embedder is None and (mismatch := self._vectors.mismatch) and mode not in ("bm25", "hybrid"):
+        if embedder is None and (mismatch := self._vectors.mismatch) and retriever_spec(mode).vectors == "yes":
             raise mismatch
         return create_retriever(
             mode, embedder, sparse=self._sparse, reranker=self._reranker, depth=self.settings.rerank_depth
@@ -630,34 +634,36 @@ class Memory:
         self,
         user_id: str,
         chosen: str | Strategy | None,
-        retriever: SearchMode | Retriever | None,
+        retriever: str | Retriever | None,
         ctx: Context,
     ) -> tuple[Strategy, tuple[Degradation, ...]]:
         """The strategy for one call, its models metered in `ctx`, and what it has to do without."""
-        mode: SearchMode = "hybrid" if retriever is None or isinstance(retriever, Retriever) else retriever
-        own, degraded, _ = self._ready(user_id, mode)
         if isinstance(chosen, Strategy):
-            return chosen, degraded
+            return chosen, self._caught_up(user_id, by_words=False)[0]
+        spec = strategy_spec(name := self.settings.strategy if chosen is None else chosen)
+        own = retriever if isinstance(retriever, Retriever) else self.retriever(retriever or DEFAULT_MODE)
+        degraded: tuple[Degradation, ...] = ()
+        if "vectors" in spec.needs:
+            degraded, _ = self._caught_up(user_id, by_words=not compares_vectors(own))
         chats = self._roles.watched(ctx.meter, prices=self._prices, deadline=ctx.deadline, cancel=ctx.cancel)
         parts = Parts(
-            retriever if isinstance(retriever, Retriever) else own,
+            own,
             chats.recall,
             build_chat=chats.build,
             embedder=self._vectors.usable,
             reranker=self._reranker,
-            compressor=installed_compressor(),
+            compressor=installed_compressor() if "compressor" in spec.needs else None,
             fixed_retriever=retriever is not None,
         )
-        return create(self.settings.strategy if chosen is None else chosen, parts), degraded
+        return create(name, parts), degraded
 
-    def _ready(self, user_id: str, mode: SearchMode) -> tuple[Retriever, tuple[Degradation, ...], int]:
-        """A retriever, what it has to do without, and pending turns; vectors are caught up as far as time allows."""
-        retriever = self.retriever(mode)
-        degraded, pending = self._vectors.catch_up(user_id, by_words=mode == "bm25")
+    def _caught_up(self, user_id: str, *, by_words: bool) -> tuple[tuple[Degradation, ...], int]:
+        """What a search has to do without, and pending turns; vectors are caught up as far as time allows."""
+        degraded, pending = self._vectors.catch_up(user_id, by_words=by_words)
         if stale := self._store.stale_analyzer:
             reason = f"the index was made by {stale!r}, so words may be missed: run `backread reindex --text`"
             degraded = (*degraded, Degradation("text", reason))
-        return retriever, degraded, pending
+        return degraded, pending
 
     def _time(self, value: Time | None) -> datetime | None:
         said = parse_time(value, zone=self._zone)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from backread.errors import InvalidInputError
-from backread.retrieval.base import Retriever, Scored, ranking
+from backread.retrieval.base import Retriever, Scored, compares_vectors, ranking
 from backread.store.corpus import Corpus
 from backread.types import Ranking, Turn
 
@@ -30,6 +30,8 @@ class OracleRetriever:
         gold: the gold turns as they are in the record, see `datasets.evidence_turns`. Turns instead of ids: entries
             name turns by turn id, benchmarks by external id.
     """
+
+    compares_vectors = False
 
     def __init__(self, gold: Sequence[Turn]) -> None:
         self._turns = tuple(dict.fromkeys(turn.turn_id for turn in gold))
@@ -93,6 +95,11 @@ class Capped:
     def name(self) -> str:
         """That of the capped retriever."""
         return self._inner.name
+
+    @property
+    def compares_vectors(self) -> bool:
+        """As the capped retriever."""
+        return compares_vectors(self._inner)
 
     @property
     def config(self) -> Mapping[str, Any]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Final, cast
 
-from backread.errors import NotFoundError
 from backread.importers.base import Imported, ImportedSession, Importer, ImportReport, Irregularity, Question
 from backread.importers.jsonl import read_jsonl
 from backread.importers.locomo import read_locomo
 from backread.importers.longmemeval import read_longmemeval
+from backread.registry import Kind
 
 __all__ = [
     "IMPORTERS",
@@ -25,19 +25,21 @@ __all__ = [
     "read_longmemeval",
 ]
 
-IMPORTERS: Mapping[str, Importer] = MappingProxyType(
-    {"jsonl": read_jsonl, "locomo": read_locomo, "longmemeval": read_longmemeval}
+_FORMATS: Final = ("jsonl", "locomo", "longmemeval")
+
+IMPORTERS: Final = Kind(
+    "importer", "importers", MappingProxyType({name: f"backread.importers.{name}:read_{name}" for name in _FORMATS})
 )
-"""Every importer by the name of its format."""
+"""Every importer by the name of its format; a package adds an `Importer`."""
 
 
 def importer(name: str) -> Importer:
     """The importer of the format `name`.
 
     Raises:
-        NotFoundError: there is none; the message lists the names.
+        NotFoundError: there is none; the hint lists the names.
+        InvalidInputError: the name is of something that can't be called.
     """
-    try:
-        return IMPORTERS[name]
-    except KeyError:
-        raise NotFoundError(f"no importer is called {name!r}; there are {', '.join(sorted(IMPORTERS))}") from None
+    found = IMPORTERS.find(name)
+    IMPORTERS.said(name, found, ())
+    return cast(Importer, found)

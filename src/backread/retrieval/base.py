@@ -13,7 +13,7 @@ from backread.errors import InvalidInputError
 from backread.store.corpus import Corpus
 from backread.types import Degradation, Ranking, ScoredUnit
 
-__all__ = ["Retriever", "Scored", "Scorer", "best", "ranking"]
+__all__ = ["Retriever", "Scored", "Scorer", "best", "compares_vectors", "ranking"]
 
 
 @runtime_checkable
@@ -41,6 +41,11 @@ class Retriever(Protocol):
             InvalidInputError: `top_k` is less than 1.
         """
         ...
+
+
+def compares_vectors(retriever: Retriever) -> bool:
+    """False when a retriever says, by `compares_vectors = False`, that pending vectors make no difference to it."""
+    return bool(getattr(retriever, "compares_vectors", True))
 
 
 @dataclass(frozen=True, slots=True)

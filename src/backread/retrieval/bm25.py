@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from backread.retrieval.base import Scored, ranking
 from backread.store.corpus import Corpus
@@ -39,6 +39,8 @@ class Bm25Retriever:
     surface: float = 0.3
     compound: float = 1.0
     stop: float = 0.1
+
+    compares_vectors: ClassVar[bool] = False
 
     @property
     def name(self) -> str:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from backread.errors import InvalidInputError, ModelError, ModelOutputError
 from backread.models.base import Reranker
-from backread.retrieval.base import Retriever
+from backread.retrieval.base import Retriever, compares_vectors
 from backread.store.corpus import Corpus
 from backread.store.indexing import indexed_text
 from backread.types import Degradation, Ranking, ScoredUnit
@@ -66,6 +66,11 @@ class RerankedRetriever:
     def name(self) -> str:
         """The first stage's name and "+rerank"."""
         return f"{self._first.name}+rerank"
+
+    @property
+    def compares_vectors(self) -> bool:
+        """As the first stage."""
+        return compares_vectors(self._first)
 
     @property
     def config(self) -> Mapping[str, Any]:

@@ -63,6 +63,8 @@ class SparseRetriever:
         index: holds the vectors.
     """
 
+    compares_vectors = False
+
     def __init__(self, index: SparseIndex) -> None:
         self._index = index
 

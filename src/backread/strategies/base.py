@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from backread.models.base import ChatModel, Compressor, Embedder, Reranker
 from backread.retrieval.base import Retriever
@@ -14,7 +14,13 @@ from backread.store.history import History
 from backread.text.tokens import TokenCounter, default_counter
 from backread.types import BuildReport, Recall, Step, Usage
 
-__all__ = ["Context", "Parts", "Strategy"]
+__all__ = ["Context", "Need", "Parts", "Strategy", "StrategySpec", "StrategyUnit"]
+
+Need = Literal["vectors", "compressor"]
+"""What takes time to make ready: vectors of pending turns, a compressor."""
+
+StrategyUnit = Literal["turn", "user_turn", "round", "session", "entry"]
+"""What `Recall.ranked` names; "entry" also stands for several of them together."""
 
 
 @dataclass(frozen=True)
@@ -101,3 +107,22 @@ class Strategy(Protocol):
         as it once stood is a `History` with `as_of`.
         """
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class StrategySpec:
+    """A strategy as users choose it by name: how it is made, and what may be known of it before that.
+
+    Attributes:
+        make: makes it from the parts there are.
+        summary: what it does, for people, in a few words.
+        builds: has write-time work; the others do nothing in `build`.
+        unit: what its rankings name.
+        needs: what has to be made ready for it. Without "vectors" it never waits for pending ones.
+    """
+
+    make: Callable[[Parts], Strategy]
+    summary: str = ""
+    builds: bool = False
+    unit: StrategyUnit = "entry"
+    needs: frozenset[Need] = frozenset({"vectors"})

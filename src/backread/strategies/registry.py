@@ -1,56 +1,58 @@
-"""Strategies by name. A preset is named after a colon: "naive_rag:session"."""
+"""Strategies by name. A preset is named after a colon: "naive_rag:session".
+
+Each design lists its presets in `SPECS` of its own `strategy` module; "" is the design itself.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import Final, cast
 
-from backread.errors import NotFoundError
-from backread.strategies.base import Parts, Strategy
-from backread.strategies.full_context.strategy import FullContext
-from backread.strategies.lazymem.strategy import LazyMem
-from backread.strategies.leanmem.strategy import LeanMem
-from backread.strategies.lightmem.strategy import LightMem
-from backread.strategies.naive_rag.strategy import NaiveRag
-from backread.strategies.search_o1.strategy import SearchO1
-from backread.strategies.t2mem.strategy import T2Mem
-from backread.strategies.trailmem.strategy import TrailMem
+from backread.errors import InvalidInputError
+from backread.registry import Kind
+from backread.strategies.base import Parts, Strategy, StrategySpec
 
-__all__ = ["STRATEGIES", "create"]
+__all__ = ["STRATEGIES", "create", "strategy_spec"]
 
-STRATEGIES: Mapping[str, Callable[[Parts], Strategy]] = MappingProxyType(
+_PRESETS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
-        "full_context": lambda parts: FullContext(),
-        "lazymem": LazyMem.of,
-        "lazymem:keep_hits": lambda parts: LazyMem.of(parts, keep_hits_when_invalid=True),
-        "leanmem": LeanMem.of,
-        "leanmem:no_evolution": lambda parts: LeanMem.of(parts, name="leanmem:no_evolution"),
-        "leanmem:no_filter": lambda parts: LeanMem.of(parts, name="leanmem:no_filter"),
-        "leanmem:no_plan": lambda parts: LeanMem.of(parts, name="leanmem:no_plan"),
-        "leanmem:no_schedule": lambda parts: LeanMem.of(parts, name="leanmem:no_schedule"),
-        "leanmem:no_segments": lambda parts: LeanMem.of(parts, name="leanmem:no_segments"),
-        "lightmem": LightMem.of,
-        "lightmem:faithful": lambda parts: LightMem.of(parts, "faithful"),
-        "lightmem:r4": lambda parts: LightMem.of(parts, "r4"),
-        "lightmem:r6": lambda parts: LightMem.of(parts, "r6"),
-        "lightmem:user_only": lambda parts: LightMem.of(parts, "user_only"),
-        "naive_rag": lambda parts: NaiveRag(parts.retriever),
-        "naive_rag:round": lambda parts: NaiveRag(parts.retriever, unit="round"),
-        "naive_rag:session": lambda parts: NaiveRag(parts.retriever, unit="session"),
-        "naive_rag:user_turn": lambda parts: NaiveRag(parts.retriever, unit="user_turn"),
-        "search_o1": lambda parts: SearchO1(parts.retriever, parts.chat),
-        "t2mem": T2Mem.of,
-        "t2mem:graph": lambda parts: T2Mem.of(parts, "graph"),
-        "t2mem:no_metadata": lambda parts: T2Mem.of(parts, "no_metadata"),
-        "t2mem:no_raw": lambda parts: T2Mem.of(parts, "no_raw"),
-        "t2mem:no_rollout": lambda parts: T2Mem.of(parts, "no_rollout"),
-        "t2mem:summary": lambda parts: T2Mem.of(parts, "summary"),
-        "trailmem": TrailMem.of,
-        "trailmem:fixed1": lambda parts: TrailMem.of(parts, looks=1),
-        "trailmem:fixed5": lambda parts: TrailMem.of(parts, looks=5),
+        "full_context": (),
+        "lazymem": ("keep_hits",),
+        "leanmem": ("no_evolution", "no_filter", "no_plan", "no_schedule", "no_segments"),
+        "lightmem": ("faithful", "r4", "r6", "user_only"),
+        "naive_rag": ("round", "session", "user_turn"),
+        "search_o1": (),
+        "t2mem": ("graph", "no_metadata", "no_raw", "no_rollout", "summary"),
+        "trailmem": ("fixed1", "fixed5"),
     }
 )
-"""Every name a user can choose, with what makes it."""
+_OWN: Final = {
+    name: f"backread.strategies.{design}.strategy:SPECS"
+    for design, presets in _PRESETS.items()
+    for name in (design, *(f"{design}:{preset}" for preset in presets))
+}
+
+STRATEGIES: Final = Kind("strategy", "strategies", MappingProxyType(_OWN))
+"""Every name a user can choose. A package adds a `StrategySpec`, or what is called with `Parts`."""
+
+
+def strategy_spec(name: str) -> StrategySpec:
+    """What is known of a strategy before it is made.
+
+    A class or function that stands for a strategy may say so itself, by attributes named as those of `StrategySpec`.
+
+    Raises:
+        NotFoundError: there is none of that name; the hint lists the names.
+        InvalidInputError: the name is of something else.
+    """
+    found = STRATEGIES.find(name)
+    if name in _OWN:
+        return cast("Mapping[str, StrategySpec]", found)[name.partition(":")[2]]
+    if isinstance(found, StrategySpec):
+        return found
+    said = STRATEGIES.said(name, found, ("summary", "builds", "unit", "needs"))
+    return StrategySpec(cast("Callable[[Parts], Strategy]", found), **{"builds": True, **said})
 
 
 def create(name: str, parts: Parts) -> Strategy:
@@ -58,7 +60,12 @@ def create(name: str, parts: Parts) -> Strategy:
 
     Raises:
         NotFoundError: there is none; the hint lists the names.
+        InvalidInputError: the name is of something else, or what it makes is no strategy.
     """
-    if name not in STRATEGIES:
-        raise NotFoundError(f"there is no strategy {name!r}", hint=f"strategies: {', '.join(sorted(STRATEGIES))}")
-    return STRATEGIES[name](parts)
+    made = strategy_spec(name).make(parts)
+    if not isinstance(made, Strategy):
+        raise InvalidInputError(
+            f"{name!r} makes no strategy but {type(made).__name__}",
+            hint="`backread.strategies.base.Strategy` says what a strategy must have",
+        )
+    return made

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 from backread.rendering import Candidate, fit
 from backread.store.history import History, Scope
-from backread.strategies.base import Context
+from backread.strategies.base import Context, StrategySpec
 from backread.strategies.evidence import undated, verbatim
 from backread.types import BuildReport, Degradation, Recall
 
-__all__ = ["FullContext"]
+__all__ = ["SPECS", "FullContext"]
 
 
 class FullContext:
@@ -59,3 +60,9 @@ class FullContext:
             config=self.config,
             asked_at=asked_at,
         )
+
+
+SPECS: Final[Mapping[str, StrategySpec]] = MappingProxyType(
+    {"": StrategySpec(lambda parts: FullContext(), "everything that fits", unit="turn", needs=frozenset())}
+)
+"""By the name of the preset, "" for the design itself."""

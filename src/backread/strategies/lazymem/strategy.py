@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Self
+from types import MappingProxyType
+from typing import Any, Final, Self
 
 from backread.construction.keep_drop import PROMPT_TOKENS, RESPONSE_TOKENS, WindowDecisions, prompt_hash
 from backread.construction.stretches import Stretch, best_first, stretches
@@ -17,13 +18,13 @@ from backread.rendering import Candidate, fit
 from backread.retrieval.base import Retriever
 from backread.retrieval.windows import LONGEST, RADIUS, STRIDE
 from backread.store.history import History
-from backread.strategies.base import Context, Parts
+from backread.strategies.base import Context, Parts, StrategySpec
 from backread.strategies.evidence import rewritten, undated, verbatim
 from backread.strategies.lazymem.retrieval import retrieval
 from backread.strategies.trace import Trace
 from backread.types import BuildReport, Degradation, Evidence, Recall
 
-__all__ = ["LazyMem"]
+__all__ = ["SPECS", "LazyMem"]
 
 
 class LazyMem:
@@ -177,3 +178,14 @@ class LazyMem:
 def _considered(windows: Sequence[Stretch]) -> list[str]:
     """The turns of all windows, each once, in the order of the history."""
     return list(dict.fromkeys(turn.turn_id for window in windows for turn in window.turns))
+
+
+SPECS: Final[Mapping[str, StrategySpec]] = MappingProxyType(
+    {
+        "": StrategySpec(LazyMem.of, "broad retrieval, kept or dropped in windows"),
+        "keep_hits": StrategySpec(
+            lambda parts: LazyMem.of(parts, keep_hits_when_invalid=True), "shows the hits of windows without a decision"
+        ),
+    }
+)
+"""By the name of the preset, "" for the design itself."""

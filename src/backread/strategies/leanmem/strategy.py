@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from functools import cache
-from typing import Any, Self
+from types import MappingProxyType
+from typing import Any, Final, Self
 
 from backread.construction.sessions import build_sessions, together
 from backread.construction.tagging import RuleTagger
@@ -20,7 +21,7 @@ from backread.models.wrappers import MeteredChat
 from backread.rendering import fit
 from backread.retrieval.base import Retriever
 from backread.store.history import History
-from backread.strategies.base import Context, Parts
+from backread.strategies.base import Context, Parts, StrategySpec
 from backread.strategies.evidence import undated
 from backread.strategies.leanmem.asking import prompt
 from backread.strategies.leanmem.composing import compose
@@ -32,7 +33,7 @@ from backread.strategies.leanmem.writing import Known, Writing, known_entries
 from backread.strategies.trace import Trace
 from backread.types import BuildReport, Degradation, Recall, ScoredUnit, Usage
 
-__all__ = ["CONTEXT", "LeanMem"]
+__all__ = ["CONTEXT", "SPECS", "LeanMem"]
 
 CONTEXT = 2500
 """Tokens of evidence at most, also where the budget allows more."""
@@ -278,3 +279,22 @@ def _ranked(entries: list[FoundEntry], raw: list[FoundTurn]) -> tuple[ScoredUnit
     units = [ScoredUnit(found.entry.entry_id, found.score) for found in entries]
     units += [ScoredUnit(found.turn.turn_id, found.score) for found in raw]
     return tuple(sorted(units, key=lambda unit: -unit.score))
+
+
+def _spec(preset: str, summary: str) -> StrategySpec:
+    name = f"leanmem:{preset}" if preset else "leanmem"
+    return StrategySpec(lambda parts: LeanMem.of(parts, name=name), summary, builds=True)
+
+
+_SUMMARIES: Final = {
+    "": "profile, event and record memories, and a plan of what to read",
+    "no_evolution": "events stay as they were written",
+    "no_filter": "all turns are segmented",
+    "no_plan": "the nearest entries, without a plan",
+    "no_schedule": "each segment is summarised",
+    "no_segments": "a session is one unit",
+}
+SPECS: Final[Mapping[str, StrategySpec]] = MappingProxyType(
+    {preset: _spec(preset, summary) for preset, summary in _SUMMARIES.items()}
+)
+"""By the name of the preset, "" for the design itself."""

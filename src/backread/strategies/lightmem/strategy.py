@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import datetime
-from typing import Any, Literal, Self
+from types import MappingProxyType
+from typing import Any, Final, Literal, Self
 
 from backread.construction.compression import RULE, LeaveOutWords, history_weights
 from backread.construction.sessions import together
@@ -14,7 +15,7 @@ from backread.rendering import fit
 from backread.retrieval.base import Retriever
 from backread.retrieval.dense import DenseRetriever
 from backread.store.history import History
-from backread.strategies.base import Context, Parts
+from backread.strategies.base import Context, Need, Parts, StrategySpec
 from backread.strategies.evidence import undated
 from backread.strategies.lightmem.building import Shelf, build_batches
 from backread.strategies.lightmem.facts import FACT, extract_prompt, facts_maker
@@ -26,7 +27,7 @@ from backread.strategies.lightmem.updating import update_entries, update_prompt
 from backread.strategies.trace import Trace
 from backread.types import BuildReport, Degradation, Recall
 
-__all__ = ["LightMem", "Preset"]
+__all__ = ["SPECS", "LightMem", "Preset"]
 
 Preset = Literal["r6", "r4", "user_only", "faithful"]
 """See `settings.PRESETS`; each has entries of its own."""
@@ -155,3 +156,20 @@ class LightMem:
             config=self.config,
             asked_at=asked_at,
         )
+
+
+def _spec(preset: Preset | None, summary: str) -> StrategySpec:
+    needs: frozenset[Need] = frozenset({"vectors", "compressor"})
+    return StrategySpec(lambda parts: LightMem.of(parts, preset), summary, builds=True, needs=needs)
+
+
+SPECS: Final[Mapping[str, StrategySpec]] = MappingProxyType(
+    {
+        "": _spec(None, "compress, group by topic, write facts, merge them"),
+        "faithful": _spec("faithful", "as the released code does it"),
+        "r4": _spec("r4", "reads 40 % of the words"),
+        "r6": _spec("r6", "reads 60 % of the words"),
+        "user_only": _spec("user_only", "facts of what people say, not of replies"),
+    }
+)
+"""By the name of the preset, "" for the design itself."""

@@ -5,16 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 from backread.rendering import Candidate, fit
 from backread.retrieval.base import Retriever
 from backread.store.history import History, Scope
-from backread.strategies.base import Context
+from backread.strategies.base import Context, StrategySpec
 from backread.strategies.evidence import undated, verbatim
 from backread.types import BuildReport, Recall, Step, Turn, Unit
 
-__all__ = ["NaiveRag"]
+__all__ = ["SPECS", "NaiveRag"]
 
 
 class NaiveRag:
@@ -91,3 +92,14 @@ class NaiveRag:
             config=self.config,
             asked_at=asked_at,
         )
+
+
+def _spec(unit: Unit) -> StrategySpec:
+    what = unit.replace("_", " ")
+    return StrategySpec(lambda parts: NaiveRag(parts.retriever, unit=unit), f"the best {what}s, as said", unit=unit)
+
+
+SPECS: Final[Mapping[str, StrategySpec]] = MappingProxyType(
+    {"": _spec("turn"), "round": _spec("round"), "session": _spec("session"), "user_turn": _spec("user_turn")}
+)
+"""By the name of the preset, "" for the design itself."""

@@ -6,7 +6,8 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 from backread.construction.prompt_files import Prompt, read_prompt
 from backread.errors import ContextWindowError
@@ -16,7 +17,7 @@ from backread.rendering import Candidate, fit
 from backread.retrieval.base import Retriever
 from backread.store.corpus import Corpus
 from backread.store.history import History
-from backread.strategies.base import Context
+from backread.strategies.base import Context, StrategySpec
 from backread.strategies.evidence import undated, verbatim
 from backread.strategies.search_o1 import chain
 from backread.strategies.search_o1.documents import Document, found_documents
@@ -25,7 +26,7 @@ from backread.text.fencing import quote, safe
 from backread.text.times import format_time
 from backread.types import BuildReport, Degradation, Evidence, Recall, ScoredUnit, Step, Unit, Usage
 
-__all__ = ["SearchO1"]
+__all__ = ["SPECS", "SearchO1"]
 
 _GO_ON = "Go on."
 _UNCHECKED = " [unchecked]"
@@ -306,3 +307,9 @@ class _Run:
 
 def _prompt(name: str) -> Prompt:
     return read_prompt("backread.strategies.search_o1", name)
+
+
+SPECS: Final[Mapping[str, StrategySpec]] = MappingProxyType(
+    {"": StrategySpec(lambda parts: SearchO1(parts.retriever, parts.chat), "reasoning that searches", unit="turn")}
+)
+"""By the name of the preset, "" for the design itself."""

@@ -6,7 +6,8 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Literal
+from types import MappingProxyType
+from typing import Any, Final, Literal
 
 from backread.construction.episode_ranking import Entries, Ranked, rank_episodes
 from backread.construction.episodes import Representation, episode_prompt, model_maker
@@ -16,14 +17,14 @@ from backread.models.base import ChatModel
 from backread.rendering import Candidate, fit
 from backread.retrieval.base import Retriever
 from backread.store.history import History
-from backread.strategies.base import Context, Parts
+from backread.strategies.base import Context, Parts, StrategySpec
 from backread.strategies.evidence import undated
 from backread.strategies.t2mem.loop import FIRST, STEPS, Loop, Trajectory, controller_prompts
 from backread.strategies.t2mem.memory_lines import as_evidence
 from backread.strategies.t2mem.showing import Shown, best_turns, entries_as_evidence
 from backread.types import BuildReport, Degradation, Recall, Step
 
-__all__ = ["Preset", "T2Mem"]
+__all__ = ["SPECS", "Preset", "T2Mem"]
 
 Preset = Literal["summary", "graph", "no_metadata", "no_raw", "no_rollout"]
 """The designs T2Mem is compared with (section 5.2, table 3)."""
@@ -210,3 +211,20 @@ def _shortcomings(candidates: Sequence[Candidate], made: Trajectory) -> list[Deg
     if made.steps and not candidates:
         found.append(Degradation("t2mem", "the model found nothing to remember for this question"))
     return found
+
+
+def _spec(preset: Preset | None, summary: str, *, builds: bool = True) -> StrategySpec:
+    return StrategySpec(lambda parts: T2Mem.of(parts, preset), summary, builds=builds)
+
+
+SPECS: Final[Mapping[str, StrategySpec]] = MappingProxyType(
+    {
+        "": _spec(None, "a loop over episode metadata and raw sessions"),
+        "graph": _spec("graph", "entries are graphs"),
+        "no_metadata": _spec("no_metadata", "raw sessions instead of entries", builds=False),
+        "no_raw": _spec("no_raw", "never reads a raw session"),
+        "no_rollout": _spec("no_rollout", "the first entries, without a loop"),
+        "summary": _spec("summary", "entries are summaries"),
+    }
+)
+"""By the name of the preset, "" for the design itself."""

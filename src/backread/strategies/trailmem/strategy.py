@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 from backread.construction.episode_ranking import Entries
 from backread.construction.episodes import episode_prompt, model_maker
@@ -17,14 +18,14 @@ from backread.models.base import ChatModel
 from backread.retrieval.base import Retriever
 from backread.retrieval.windows import LONGEST, RADIUS, STRIDE
 from backread.store.history import History
-from backread.strategies.base import Context, Parts
+from backread.strategies.base import Context, Parts, StrategySpec
 from backread.strategies.evidence import undated
 from backread.strategies.trace import Trace
 from backread.strategies.trailmem.looks import CUE, WINDOWS, survey
 from backread.strategies.trailmem.trail import LEAST, Reader, Rules, Trail
 from backread.types import BuildReport, Degradation, Recall
 
-__all__ = ["TrailMem"]
+__all__ = ["SPECS", "TrailMem"]
 
 _ENTRIES = Entries("trailmem", "episode", "")
 
@@ -169,3 +170,13 @@ class TrailMem:
             return read_windows(chat, question, asked_at, sessions, windows, ctx)
 
         return read
+
+
+SPECS: Final[Mapping[str, StrategySpec]] = MappingProxyType(
+    {
+        "": StrategySpec(TrailMem.of, "one session after the other, as long as it pays", builds=True, unit="turn"),
+        "fixed1": StrategySpec(lambda parts: TrailMem.of(parts, looks=1), "just one look", builds=True, unit="turn"),
+        "fixed5": StrategySpec(lambda parts: TrailMem.of(parts, looks=5), "just five looks", builds=True, unit="turn"),
+    }
+)
+"""By the name of the preset, "" for the design itself."""
