@@ -37,7 +37,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from backread.memory import Memory, SearchMode
+from backread.memory import Memory
 
 USER = "ann"
 SEARCHES_TO_A_MESSAGE = 4
@@ -155,7 +155,7 @@ def together(
     return work
 
 
-def over_http(url: str, mode: SearchMode) -> tuple[Callable[[str], None], Callable[[str, str], None]]:
+def over_http(url: str, mode: str) -> tuple[Callable[[str], None], Callable[[str, str], None]]:
     """(search, add) of a client with a connection of its own."""
     client = Client(url)
 
@@ -174,7 +174,7 @@ def over_http(url: str, mode: SearchMode) -> tuple[Callable[[str], None], Callab
     return search, add
 
 
-def directly(memory: Memory, mode: SearchMode) -> tuple[Callable[[str], None], Callable[[str, str], None]]:
+def directly(memory: Memory, mode: str) -> tuple[Callable[[str], None], Callable[[str, str], None]]:
     """(search, add) by calls of `Memory`."""
 
     def search(query: str) -> None:
@@ -186,7 +186,7 @@ def directly(memory: Memory, mode: SearchMode) -> tuple[Callable[[str], None], C
     return search, add
 
 
-def alternately(url: str, memory: Memory, mode: SearchMode, source: Sequence[str], count: int) -> dict[str, Any]:
+def alternately(url: str, memory: Memory, mode: str, source: Sequence[str], count: int) -> dict[str, Any]:
     """Each search over HTTP and directly, one client; `cpu` is the server's, or this thread's."""
     rest, _ = over_http(url, mode)
     direct, _ = directly(memory, mode)

@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 from backread import errors
 from backread.bench.measures.names import DESCRIPTIONS
 from backread.cli import app
-from backread.retrieval.registry import RETRIEVERS
+from backread.retrieval.registry import RETRIEVERS, retriever_spec
 from backread.settings import ENVIRONMENT, Settings
 from backread.strategies.registry import STRATEGIES
 
@@ -60,7 +60,7 @@ def _help(words: tuple[str, ...], command: Any) -> str:  # noqa: ANN401 - click'
 
 
 def retrievers_table() -> str:
-    rows = [f"| `{name}` | {what} |" for name, what in RETRIEVERS.items()]
+    rows = [f"| `{name}` | {what} |" for name, what in ((name, retriever_spec(name).summary) for name in RETRIEVERS)]
     return "\n".join(["| retriever | what it is |", "| --- | --- |", *rows])
 
 

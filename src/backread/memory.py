@@ -299,8 +299,8 @@ class Memory:
             as_of: the record as it stood then. Turns of unknown time are left out by these last three.
 
         Raises:
-            InvalidInputError: a blank query, an empty id, `top_k` below 1, or a time that can't be read.
-            NotFoundError: no retriever of that name.
+            InvalidInputError: a blank query, an empty id, `top_k` below 1, a mode that there isn't, or a time that
+                can't be read.
         """
         if not query.strip():
             raise InvalidInputError("the query is blank", hint="ask for at least one word")
@@ -620,7 +620,7 @@ class Memory:
         """The retriever of a mode with the parts that are there; for strategies made by hand.
 
         Raises:
-            NotFoundError: no such mode.
+            InvalidInputError: no such mode.
             ModelNotAvailableError, ModelMismatchError: a mode that needs vectors, without a usable embedder.
         """
         embedder = self._vectors.usable

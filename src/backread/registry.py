@@ -17,9 +17,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
+from importlib.util import find_spec
 from typing import Any, Final
 
-from backread.errors import InvalidInputError, NotFoundError
+from backread.errors import BackreadError, InvalidInputError, NotFoundError
 
 __all__ = ["Kind", "Plugin", "load_target"]
 
@@ -51,11 +52,13 @@ class Kind:
         name: for messages ("strategy").
         plural: for messages, and the end of the entry-point group ("strategies").
         own: backread's own parts, name -> "module:attribute".
+        unknown: the error for a name that nothing has.
     """
 
     name: str
     plural: str
     own: Mapping[str, str]
+    unknown: type[BackreadError] = NotFoundError
 
     @property
     def group(self) -> str:
@@ -63,11 +66,18 @@ class Kind:
         return f"backread.{self.plural}"
 
     def __iter__(self) -> Iterator[str]:
-        """Every name there is, sorted. Nothing is imported; a name that two packages add is left out."""
+        """Every name: own ones in their order, then added ones, sorted. Nothing is imported.
+
+        A name that two packages add is left out.
+        """
         targets: dict[str, set[str]] = {}
         for point in entry_points(group=self.group):
             targets.setdefault(point.name, set()).add(point.value)
-        return iter(sorted({*self.own, *(name for name, found in targets.items() if len(found) == 1)}))
+        added = sorted(name for name, found in targets.items() if len(found) == 1 and name not in self.own)
+        return iter((*self.own, *added))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
     def __contains__(self, name: object) -> bool:
         """Whether something has this name. False for "module:Class", which only `find` reads."""
@@ -85,7 +95,7 @@ class Kind:
         """What `name` stands for, imported.
 
         Raises:
-            NotFoundError: nothing has this name; the hint lists the names.
+            NotFoundError: nothing has this name (the hint lists the names); `unknown` where the kind has its own error.
             InvalidInputError: two packages add it, or what it names can't be imported.
         """
         if name in self.own:
@@ -98,9 +108,12 @@ class Kind:
             )
         if targets:
             return load_target(targets[0])
-        if _TARGET.fullmatch(name):
+        if _TARGET.fullmatch(name) and find_spec(re.split("[.:]", name)[0]) is not None:
             return load_target(name)
-        raise self.unknown(name)
+        raise self.unknown(
+            f"there is no {self.name} {name!r}",
+            hint=f"{self.plural}: {', '.join(self)}; one of your own is written module:Class",
+        )
 
     def said(self, name: str, found: object, fields: Sequence[str]) -> dict[str, Any]:
         """What a class or function says of itself, by its attributes among `fields`; it must be callable.
@@ -113,13 +126,6 @@ class Kind:
                 f"{name!r} is no {self.name} but {type(found).__name__}", hint="name a class that makes one"
             )
         return {field: getattr(found, field) for field in fields if hasattr(found, field)}
-
-    def unknown(self, name: str) -> NotFoundError:
-        """The error for a name that nothing has."""
-        return NotFoundError(
-            f"there is no {self.name} {name!r}",
-            hint=f"{self.plural}: {', '.join(self)}; one of your own is written module:Class",
-        )
 
 
 def load_target(target: str) -> object:

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from backread import Memory
 from backread.errors import ModelRequestError
-from backread.memory import SearchMode
 from backread.models.base import Embedder
 from backread.settings import Settings
 from backread.testing.fakes import HashEmbedder
@@ -18,7 +17,7 @@ from backread.text.tokens import EstimateCounter
 
 __all__ = ["MODES", "TALK", "Counting", "opened", "texts"]
 
-MODES: tuple[SearchMode, ...] = ("hybrid", "interpolation", "rrf", "bm25", "dense")
+MODES: tuple[str, ...] = ("hybrid", "interpolation", "rrf", "bm25", "dense")
 TALK = [
     {
         "role": "user",

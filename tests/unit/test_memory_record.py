@@ -21,7 +21,6 @@ from backread.errors import (
     StoreError,
 )
 from backread.importers import read_jsonl
-from backread.memory import SearchMode
 from backread.models.openai import OpenAIChat
 from backread.models.roles import ChatRoles
 from backread.settings import Settings
@@ -242,7 +241,7 @@ class Deleting(HashEmbedder):
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "dense", "rrf", "interpolation"])
-def test_a_turn_that_is_deleted_during_a_search_is_left_out(tmp_path: Path, mode: SearchMode) -> None:
+def test_a_turn_that_is_deleted_during_a_search_is_left_out(tmp_path: Path, mode: str) -> None:
     embedder = Deleting()
     with opened(tmp_path, embedder) as memory:
         memory.add([*TALK, {"role": "user", "content": "Another kettle."}], user_id="ann")

@@ -15,7 +15,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal
 
 import backread
 from backread.answering.answerer import prompt_hash
@@ -46,8 +46,9 @@ from backread.bench.retrievers import Capped, OracleRetriever
 from backread.bench.spec import Cell, ExperimentSpec
 from backread.errors import BackreadError, ModelError, ModelOutputError
 from backread.importers.base import Question
-from backread.memory import Memory, SearchMode
+from backread.memory import Memory
 from backread.retrieval.base import Retriever
+from backread.strategies.registry import strategy_spec
 from backread.types import Answer, Recall, Step, Turn, Usage
 
 __all__ = ["Desk"]
@@ -234,7 +235,7 @@ class _Work:
             return None
         if name == "oracle":
             return OracleRetriever(evidence_turns(self._memory, self._question))
-        chosen = self._memory.retriever(cast("SearchMode", name))
+        chosen = self._memory.retriever(name)
         return chosen if depth is None else Capped(chosen, depth)
 
     def _answered(self) -> Answer:
@@ -288,7 +289,7 @@ class _Work:
 
     def _of_recall(self, recall: Recall) -> dict[str, Any]:
         known, question = self._known, self._question
-        level = _LEVELS.get(str(recall.config.get("unit")), "entry")
+        level = _LEVELS.get(strategy_spec(self._cell.strategy).unit, "entry")
         ids = [item.unit_id for item in recall.ranked]
         ranked = [known.external(unit_id) for unit_id in ids] if level in ("turn", "round") else ids
         shown = _shown(recall, known)

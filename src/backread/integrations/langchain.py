@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from backread.integrations.shared import hit_metadata, missing, noted
-from backread.memory import Memory, SearchMode
+from backread.memory import Memory
 
 try:
     from langchain_core.callbacks import CallbackManagerForRetrieverRun
@@ -30,7 +30,7 @@ class BackreadRetriever(BaseRetriever):
     """Whose history."""
     top_k: int = Field(default=10, ge=1)
     """Documents at most."""
-    mode: SearchMode = "hybrid"
+    mode: str = "hybrid"
     """How to rank; see `Memory.search`."""
     session_id: str | None = None
     """Only turns of this session."""

@@ -17,7 +17,7 @@ from typing import Any, Final
 from backread.errors import ConflictError
 from backread.integrations.filters import fits, matches
 from backread.integrations.shared import keep, missing, noted
-from backread.memory import Memory, SearchMode
+from backread.memory import Memory
 from backread.messages import draft_from_message
 from backread.store.history import Scope
 from backread.types import Turn, TurnDraft
@@ -64,7 +64,7 @@ class BackreadStore(base.BaseStore):
         *,
         fields: Sequence[str] = ("$",),
         user_of: Callable[[Namespace], str] = _joined,
-        mode: SearchMode = "hybrid",
+        mode: str = "hybrid",
         scrub: bool = True,
     ) -> None:
         self._memory, self._fields, self._user_of = memory, tuple(fields), user_of

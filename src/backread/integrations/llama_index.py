@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from backread.integrations.shared import hit_metadata, missing, noted
-from backread.memory import Memory, SearchMode
+from backread.memory import Memory
 
 try:
     from llama_index.core.callbacks import CallbackManager
@@ -42,7 +42,7 @@ class BackreadRetriever(BaseRetriever):
         *,
         user_id: str,
         top_k: int = 10,
-        mode: SearchMode = "hybrid",
+        mode: str = "hybrid",
         session_id: str | None = None,
         callback_manager: CallbackManager | None = None,
     ) -> None:

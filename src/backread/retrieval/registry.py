@@ -83,7 +83,10 @@ SPECS: Final[Mapping[str, RetrieverSpec]] = MappingProxyType(
 )
 
 RETRIEVERS: Final = Kind(
-    "retriever", "retrievers", MappingProxyType(dict.fromkeys(SPECS, "backread.retrieval.registry:SPECS"))
+    "retriever",
+    "retrievers",
+    MappingProxyType(dict.fromkeys(SPECS, "backread.retrieval.registry:SPECS")),
+    unknown=InvalidInputError,
 )
 """Every name a user can choose. A package adds a `RetrieverSpec`, or what is called with `RetrieverParts`."""
 
@@ -94,8 +97,7 @@ def retriever_spec(name: str) -> RetrieverSpec:
     A class or function that stands for a retriever may say so itself, by attributes named as those of `RetrieverSpec`.
 
     Raises:
-        NotFoundError: there is none of that name; the hint lists the names.
-        InvalidInputError: the name is of something else.
+        InvalidInputError: there is none of that name (the hint lists the names), or it is of something else.
     """
     if name in SPECS:
         return SPECS[name]
@@ -126,8 +128,7 @@ def create_retriever(
         strict: raise when the reranker fails, instead of leaving the order and saying so.
 
     Raises:
-        NotFoundError: there is none; the hint lists the names.
-        InvalidInputError: what the name is of makes no retriever.
+        InvalidInputError: there is none (the hint lists the names), or what has the name makes no retriever.
         ModelNotAvailableError: it needs an embedder or a sparse encoder and there is none.
     """
     spec = retriever_spec(name)

@@ -15,6 +15,7 @@ from backread.rendering import render
 from backread.retrieval.base import Retriever
 from backread.server.conversations import last_user_place, text_of
 from backread.store.corpus import Corpus
+from backread.strategies.registry import strategy_spec
 from backread.text.times import format_time
 from backread.text.tokens import default_counter
 from backread.types import Ranking, Recall
@@ -73,7 +74,8 @@ def recall_for(
     question = "" if place is None else text_of(messages[place])[:QUESTION_CHARACTERS]
     if not question.strip():
         return None
-    raw = memory.settings.strategy == "naive_rag"  # others have retrievers, and units, of their own
+    spec = strategy_spec(memory.settings.strategy)
+    raw = spec.unit == "turn" and not spec.builds  # others rank other things
     recall = memory.recall(
         question,
         user_id=user_id,

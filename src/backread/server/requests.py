@@ -11,8 +11,9 @@ from urllib.parse import quote_from_bytes, unquote_to_bytes
 from fastapi import Path
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, Strict, WithJsonSchema
 
-from backread.memory import SearchMode
+from backread.memory import DEFAULT_MODE
 from backread.messages import ROLES, TIME_KEYS
+from backread.retrieval.registry import RETRIEVERS
 from backread.strategies.registry import STRATEGIES
 
 __all__ = [
@@ -84,6 +85,7 @@ _NOT_BLANK: Final = {
 }
 _is_role, _ROLE_SCHEMA = _one_of(ROLES)
 _is_strategy, _STRATEGY_SCHEMA = _one_of(STRATEGIES)
+_is_retriever, _RETRIEVER_SCHEMA = _one_of(RETRIEVERS)
 
 Text = Annotated[str, PlainValidator(_text), WithJsonSchema(_NOT_BLANK)]
 """A text that isn't blank. Any Unicode, lone surrogates too."""
@@ -92,6 +94,7 @@ PathText = Annotated[str, Path(), PlainValidator(_decoded), WithJsonSchema(_NOT_
 """An id in a path: percent-encoded, "/" as %2F."""
 
 StrategyName = Annotated[str, PlainValidator(_is_strategy), WithJsonSchema(_STRATEGY_SCHEMA)]
+RetrieverName = Annotated[str, PlainValidator(_is_retriever), WithJsonSchema(_RETRIEVER_SCHEMA)]
 Role = Annotated[str, PlainValidator(_is_role), WithJsonSchema(_ROLE_SCHEMA)]
 From0 = Annotated[int, Strict(), Field(ge=0), BeforeValidator(_integral)]
 From1 = Annotated[int, Strict(), Field(ge=1), BeforeValidator(_integral)]
@@ -135,7 +138,7 @@ class SearchRequest(_Body):
     top_k: Annotated[
         From1, Field(description=f"Hits at most; above {MAX_TOP_K} it is {MAX_TOP_K}, and that is said.")
     ] = 10
-    mode: SearchMode = "hybrid"
+    mode: RetrieverName = DEFAULT_MODE
     roles: list[Role] | None = None
     speaker: Text | None = None
     session_id: Text | None = None
@@ -155,7 +158,7 @@ class AskRequest(_Body):
     strategy: Annotated[StrategyName | None, Field(description="How memory is made; the server's when left out.")] = (
         None
     )
-    retriever: Annotated[SearchMode | None, Field(description="What the strategy searches with.")] = None
+    retriever: Annotated[RetrieverName | None, Field(description="What the strategy searches with.")] = None
     asked_at: Annotated[Time | None, Field(description="When it is asked; tells the answerer the time.")] = None
     as_of: Annotated[Time | None, Field(description="The record as it stood then.")] = None
 

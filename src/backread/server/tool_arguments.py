@@ -20,8 +20,9 @@ from pydantic import (
 )
 
 from backread.errors import InvalidInputError
-from backread.memory import SearchMode
+from backread.memory import DEFAULT_MODE
 from backread.messages import ROLES
+from backread.retrieval.registry import RETRIEVERS
 
 __all__ = [
     "MAX_LISTED",
@@ -63,6 +64,12 @@ def _role(value: str) -> str:
     return value
 
 
+def _retriever(value: str) -> str:
+    if value not in RETRIEVERS:
+        raise ValueError(f"must be one of {', '.join(RETRIEVERS)}")
+    return value
+
+
 def _integral(value: object) -> object:
     """60.0 as 60: to JSON they are the same number."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
@@ -71,6 +78,7 @@ def _integral(value: object) -> object:
 AnyText = Annotated[str, PlainValidator(_any_text), WithJsonSchema({"type": "string"})]
 Text = Annotated[str, PlainValidator(_text), WithJsonSchema({"type": "string"})]
 Role = Annotated[str, AfterValidator(_role), WithJsonSchema({"type": "string", "enum": list(ROLES)})]
+RetrieverName = Annotated[str, AfterValidator(_retriever), WithJsonSchema({"type": "string", "enum": list(RETRIEVERS)})]
 From0 = Annotated[int, Strict(), Field(ge=0), BeforeValidator(_integral)]
 From1 = Annotated[int, Strict(), Field(ge=1), BeforeValidator(_integral)]
 
@@ -109,7 +117,7 @@ class SearchArguments(Arguments):
 
     query: Annotated[Text, Field(description="Words to look for; nothing in it is syntax.")]
     top_k: Annotated[From1, Field(description=f"Turns at most; {MAX_TOP_K} when more, and that is said.")] = 10
-    mode: Annotated[SearchMode, Field(description="How to rank; bm25 is by words only.")] = "hybrid"
+    mode: Annotated[RetrieverName, Field(description="How to rank; bm25 is by words only.")] = DEFAULT_MODE
     roles: Annotated[list[Role] | None, Field(description="Only turns of these roles.")] = None
     speaker: Annotated[Text | None, Field(description="Only turns of exactly this name.")] = None
     session_id: _SessionId = None

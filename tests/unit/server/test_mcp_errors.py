@@ -41,7 +41,7 @@ def mcp(memory: Memory) -> Mcp:
         ("search_memories", {"query": "x", "top_k": True}, "top_k: Input should be a valid integer"),
         ("search_memories", {"query": "x", "top_k": 1.5}, "top_k: Input should be a valid integer"),
         ("search_memories", {"query": "x", "limit": 5}, "limit: Extra inputs are not permitted"),
-        ("search_memories", {"query": "x", "mode": "best"}, "mode: Input should be"),
+        ("search_memories", {"query": "x", "mode": "best"}, "mode: must be one of hybrid, interpolation"),
         ("search_memories", {"query": "x", "roles": ["usr"]}, "roles.0: must be one of system, "),
         ("search_memories", {"query": "x", "after": "soon"}, "soon"),
         ("search_memories", {"query": "x", "user_id": "bo"}, "user_id: Extra inputs are not permitted"),

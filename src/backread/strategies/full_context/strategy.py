@@ -10,7 +10,8 @@ from typing import Any, Final
 from backread.rendering import Candidate, fit
 from backread.store.history import History, Scope
 from backread.strategies.base import Context, StrategySpec
-from backread.strategies.evidence import undated, verbatim
+from backread.strategies.evidence import verbatim
+from backread.strategies.recall import recalled
 from backread.types import BuildReport, Degradation, Recall
 
 __all__ = ["SPECS", "FullContext"]
@@ -47,18 +48,15 @@ class FullContext:
         fitted = fit(candidates, budget, ctx.counter, question, gaps=False)
         left_out = len(turns) - len(fitted.evidence)
         reason = "the history is longer than the budget: the oldest turns are left out"
-        return Recall(
-            question=question,
-            strategy=self.name,
-            evidence=fitted.evidence,
-            rendered=fitted.rendered,
-            tokens=fitted.tokens,
-            counter=ctx.counter.name,
-            considered=tuple(turn.turn_id for turn in turns),
-            overflow=fitted.overflow,
-            degraded=((Degradation("budget", reason, left_out),) if left_out else ()) + undated(history),
-            config=self.config,
+        return recalled(
+            self,
+            history,
+            question,
+            fitted,
+            ctx,
             asked_at=asked_at,
+            considered=(turn.turn_id for turn in turns),
+            degraded=(Degradation("budget", reason, left_out),) if left_out else (),
         )
 
 

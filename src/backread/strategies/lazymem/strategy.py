@@ -19,8 +19,9 @@ from backread.retrieval.base import Retriever
 from backread.retrieval.windows import LONGEST, RADIUS, STRIDE
 from backread.store.history import History
 from backread.strategies.base import Context, Parts, StrategySpec
-from backread.strategies.evidence import rewritten, undated, verbatim
+from backread.strategies.evidence import rewritten, verbatim
 from backread.strategies.lazymem.retrieval import retrieval
+from backread.strategies.recall import recalled
 from backread.strategies.trace import Trace
 from backread.types import BuildReport, Degradation, Evidence, Recall
 
@@ -122,22 +123,19 @@ class LazyMem:
         )
         done = [made for made in read if made is not None]
         short = shortcomings(read, keep_hits=self._keep_hits)
-        return Recall(
-            question=question,
-            strategy=self.name,
-            evidence=fitted.evidence,
-            rendered=fitted.rendered,
-            tokens=fitted.tokens,
-            counter=ctx.counter.name,
-            ranked=ranking.items,
-            considered=tuple(places),
-            decisions=tuple(decision for made in done for decision in made.decisions),
-            overflow=fitted.overflow,
-            steps=tuple(trace.steps),
-            usage=tuple(usage for made in done for usage in made.usage),
-            degraded=self._missing + ranking.degraded + short + undated(history),
-            config=self.config,
+        return recalled(
+            self,
+            history,
+            question,
+            fitted,
+            ctx,
             asked_at=asked_at,
+            ranked=ranking.items,
+            considered=places,
+            decisions=(decision for made in done for decision in made.decisions),
+            steps=trace.steps,
+            usage=(usage for made in done for usage in made.usage),
+            degraded=(*self._missing, *ranking.degraded, *short),
         )
 
     def _decide(

@@ -22,7 +22,6 @@ from backread.rendering import fit
 from backread.retrieval.base import Retriever
 from backread.store.history import History
 from backread.strategies.base import Context, Parts, StrategySpec
-from backread.strategies.evidence import undated
 from backread.strategies.leanmem.asking import prompt
 from backread.strategies.leanmem.composing import compose
 from backread.strategies.leanmem.design import PRESETS, SUMMARY, Shelf
@@ -30,6 +29,7 @@ from backread.strategies.leanmem.evolution import CAPACITY, LEAST, RELATED, Evol
 from backread.strategies.leanmem.finding import Finder, FoundEntry, FoundTurn, Memories, memories
 from backread.strategies.leanmem.planning import DEPTH, MOST, Plan, make_plan, uniform_plan
 from backread.strategies.leanmem.writing import Known, Writing, known_entries
+from backread.strategies.recall import recalled
 from backread.strategies.trace import Trace
 from backread.types import BuildReport, Degradation, Recall, ScoredUnit, Usage
 
@@ -204,21 +204,18 @@ class LeanMem:
         detail = {kind: sum(found.kind == kind for found in entries) for kind in self._design.kinds}
         detail |= {"expanded": made.expanded, "raw": len(raw)}
         trace.tell("retrieve", {"written_by": there.forms, "unbuilt": len(there.unbuilt), **detail})
-        return Recall(
-            question=question,
-            strategy=self.name,
-            evidence=fitted.evidence,
-            rendered=fitted.rendered,
-            tokens=fitted.tokens,
-            counter=ctx.counter.name,
+        return recalled(
+            self,
+            history,
+            question,
+            fitted,
+            ctx,
+            asked_at=asked_at,
             ranked=_ranked(entries, raw),
             considered=made.turns,
-            overflow=fitted.overflow,
-            steps=tuple(trace.steps),
-            usage=tuple(trace.usage),
-            degraded=together([*trace.degraded, *degraded, *raw_degraded]) + undated(history),
-            config=self.config,
-            asked_at=asked_at,
+            steps=trace.steps,
+            usage=trace.usage,
+            degraded=(*trace.degraded, *degraded, *raw_degraded),
         )
 
     def _plan(self, question: str, asked_at: datetime | None, there: Memories, trace: _Trace) -> Plan:

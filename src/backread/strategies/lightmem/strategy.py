@@ -9,14 +9,12 @@ from types import MappingProxyType
 from typing import Any, Final, Literal, Self
 
 from backread.construction.compression import RULE, LeaveOutWords, history_weights
-from backread.construction.sessions import together
 from backread.models.base import Attending, ChatModel, Compressor, Embedder
 from backread.rendering import fit
 from backread.retrieval.base import Retriever
 from backread.retrieval.dense import DenseRetriever
 from backread.store.history import History
 from backread.strategies.base import Context, Need, Parts, StrategySpec
-from backread.strategies.evidence import undated
 from backread.strategies.lightmem.building import Shelf, build_batches
 from backread.strategies.lightmem.facts import FACT, extract_prompt, facts_maker
 from backread.strategies.lightmem.pieces import EXTRACT, RECIPE, pieces_maker
@@ -24,6 +22,7 @@ from backread.strategies.lightmem.reading import Reading
 from backread.strategies.lightmem.recalling import find
 from backread.strategies.lightmem.settings import PRESETS, Settings
 from backread.strategies.lightmem.updating import update_entries, update_prompt
+from backread.strategies.recall import recalled
 from backread.strategies.trace import Trace
 from backread.types import BuildReport, Degradation, Recall
 
@@ -141,20 +140,17 @@ class LightMem:
         found = find(history, self._retriever, question, self.shelf, unit=unit, top_k=self._settings.top_k)
         trace.tell("retrieve", {"found": len(found.items), "raw": found.raw})
         fitted = fit(found.candidates, budget, ctx.counter, question)
-        return Recall(
-            question=question,
-            strategy=self.name,
-            evidence=fitted.evidence,
-            rendered=fitted.rendered,
-            tokens=fitted.tokens,
-            counter=ctx.counter.name,
+        return recalled(
+            self,
+            history,
+            question,
+            fitted,
+            ctx,
+            asked_at=asked_at,
             ranked=found.items,
             considered=found.turn_ids,
-            overflow=fitted.overflow,
-            steps=tuple(trace.steps),
-            degraded=together([*found.degraded, *undated(history)]),
-            config=self.config,
-            asked_at=asked_at,
+            steps=trace.steps,
+            degraded=found.degraded,
         )
 
 

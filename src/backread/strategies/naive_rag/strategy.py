@@ -12,7 +12,8 @@ from backread.rendering import Candidate, fit
 from backread.retrieval.base import Retriever
 from backread.store.history import History, Scope
 from backread.strategies.base import Context, StrategySpec
-from backread.strategies.evidence import undated, verbatim
+from backread.strategies.evidence import verbatim
+from backread.strategies.recall import recalled
 from backread.types import BuildReport, Recall, Step, Turn, Unit
 
 __all__ = ["SPECS", "NaiveRag"]
@@ -77,20 +78,17 @@ class NaiveRag:
         step = Step("retrieve", {"unit": self._unit, "found": len(units)}, time.monotonic() - started)
         if ctx.on_step is not None:
             ctx.on_step(step)
-        return Recall(
-            question=question,
-            strategy=self.name,
-            evidence=fitted.evidence,
-            rendered=fitted.rendered,
-            tokens=fitted.tokens,
-            counter=ctx.counter.name,
-            ranked=ranking.items,
-            considered=tuple(turn.turn_id for _, _, turn in turns),
-            overflow=fitted.overflow,
-            steps=(step,),
-            degraded=ranking.degraded + undated(history),
-            config=self.config,
+        return recalled(
+            self,
+            history,
+            question,
+            fitted,
+            ctx,
             asked_at=asked_at,
+            ranked=ranking.items,
+            considered=(turn.turn_id for _, _, turn in turns),
+            steps=(step,),
+            degraded=ranking.degraded,
         )
 
 

@@ -18,7 +18,8 @@ from backread.retrieval.base import Retriever
 from backread.store.corpus import Corpus
 from backread.store.history import History
 from backread.strategies.base import Context, StrategySpec
-from backread.strategies.evidence import undated, verbatim
+from backread.strategies.evidence import verbatim
+from backread.strategies.recall import recalled
 from backread.strategies.search_o1 import chain
 from backread.strategies.search_o1.documents import Document, found_documents
 from backread.strategies.search_o1.reading import Finding, findings, request
@@ -124,21 +125,18 @@ class SearchO1:
         else:
             candidates = run.reason(self._chat, question, asked_at) if run.corpus.size else []
         fitted = fit(candidates, budget, ctx.counter, question)
-        return Recall(
-            question=question,
-            strategy=self.name,
-            evidence=fitted.evidence,
-            rendered=fitted.rendered,
-            tokens=fitted.tokens,
-            counter=ctx.counter.name,
-            ranked=run.ranked,
-            considered=tuple(run.considered),
-            overflow=fitted.overflow,
-            steps=tuple(run.steps),
-            usage=tuple(run.usage),
-            degraded=tuple(dict.fromkeys(run.degraded)) + undated(history),
-            config=self.config,
+        return recalled(
+            self,
+            history,
+            question,
+            fitted,
+            ctx,
             asked_at=asked_at,
+            ranked=run.ranked,
+            considered=run.considered,
+            steps=run.steps,
+            usage=run.usage,
+            degraded=run.degraded,
         )
 
 

@@ -12,13 +12,13 @@ from typing import Any, Final, Literal
 from backread.construction.episode_ranking import Entries, Ranked, rank_episodes
 from backread.construction.episodes import Representation, episode_prompt, model_maker
 from backread.construction.extracts import RECIPE, extract_kind, extract_maker
-from backread.construction.sessions import build_sessions, together
+from backread.construction.sessions import build_sessions
 from backread.models.base import ChatModel
 from backread.rendering import Candidate, fit
 from backread.retrieval.base import Retriever
 from backread.store.history import History
 from backread.strategies.base import Context, Parts, StrategySpec
-from backread.strategies.evidence import undated
+from backread.strategies.recall import recalled
 from backread.strategies.t2mem.loop import FIRST, STEPS, Loop, Trajectory, controller_prompts
 from backread.strategies.t2mem.memory_lines import as_evidence
 from backread.strategies.t2mem.showing import Shown, best_turns, entries_as_evidence
@@ -163,21 +163,18 @@ class T2Mem:
             candidates = as_evidence(made.lines)
             made.degraded += _shortcomings(candidates, made)
         fitted = fit(candidates, budget, ctx.counter, question)
-        return Recall(
-            question=question,
-            strategy=self.name,
-            evidence=fitted.evidence,
-            rendered=fitted.rendered,
-            tokens=fitted.tokens,
-            counter=ctx.counter.name,
-            ranked=ranked.items,
-            considered=tuple(made.turns),
-            overflow=fitted.overflow,
-            steps=(step, *made.steps),
-            usage=tuple(made.usage),
-            degraded=together([*ranked.degraded, *made.degraded, *undated(history)]),
-            config=self.config,
+        return recalled(
+            self,
+            history,
+            question,
+            fitted,
+            ctx,
             asked_at=asked_at,
+            ranked=ranked.items,
+            considered=made.turns,
+            steps=(step, *made.steps),
+            usage=made.usage,
+            degraded=(*ranked.degraded, *made.degraded),
         )
 
     def _without_loop(self, history: History, question: str, ranked: Ranked) -> Shown:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from backread.construction.episode_ranking import Entries
 from backread.construction.episodes import episode_prompt, model_maker
 from backread.construction.keep_drop import WindowDecisions, prompt_hash
-from backread.construction.sessions import build_sessions, together
+from backread.construction.sessions import build_sessions
 from backread.construction.stretches import Stretch
 from backread.construction.window_reading import read_windows, shortcomings
 from backread.models.base import ChatModel
@@ -19,7 +19,7 @@ from backread.retrieval.base import Retriever
 from backread.retrieval.windows import LONGEST, RADIUS, STRIDE
 from backread.store.history import History
 from backread.strategies.base import Context, Parts, StrategySpec
-from backread.strategies.evidence import undated
+from backread.strategies.recall import recalled
 from backread.strategies.trace import Trace
 from backread.strategies.trailmem.looks import CUE, WINDOWS, survey
 from backread.strategies.trailmem.trail import LEAST, Reader, Rules, Trail
@@ -140,25 +140,22 @@ class TrailMem:
         trail = Trail(ground, self._rules, reader, question, budget, trace)
         trail.follow()
         done = [made for made in trail.read if made is not None]
-        degraded = [*ground.degraded, *shortcomings(trail.read, keep_hits=True), *undated(history)]
+        degraded = [*ground.degraded, *shortcomings(trail.read, keep_hits=True)]
         if trail.cut_short:
             degraded.append(Degradation("trailmem", "stopped before its end; the memory so far is shown"))
-        return Recall(
-            question=question,
-            strategy=self.name,
-            evidence=trail.fitted.evidence,
-            rendered=trail.fitted.rendered,
-            tokens=trail.fitted.tokens,
-            counter=ctx.counter.name,
+        return recalled(
+            self,
+            history,
+            question,
+            trail.fitted,
+            ctx,
+            asked_at=asked_at,
             ranked=ground.ranked,
             considered=trail.turns,
-            decisions=tuple(decision for made in done for decision in made.decisions),
-            overflow=trail.fitted.overflow,
-            steps=tuple(trace.steps),
-            usage=tuple(usage for made in done for usage in made.usage),
-            degraded=together(degraded),
-            config=self.config,
-            asked_at=asked_at,
+            decisions=(decision for made in done for decision in made.decisions),
+            steps=trace.steps,
+            usage=(usage for made in done for usage in made.usage),
+            degraded=degraded,
         )
 
     def _reader(

@@ -16,7 +16,7 @@ from backread.server.web.paths import user_path
 from backread.server.web.routing import PageRoute, form_of
 from backread.server.web.templating import HEADERS, is_part, page, part
 from backread.server.web.views.asking import families
-from backread.strategies.registry import STRATEGIES
+from backread.strategies.registry import STRATEGIES, strategy_spec
 
 __all__ = ["router"]
 
@@ -26,9 +26,6 @@ ENTRIES: Final = 50
 """Entries on one page."""
 
 _BUILDS: Final = 5
-
-_WITHOUT: Final = frozenset({"full_context", "lazymem", "naive_rag", "search_o1"})
-"""Families that work when the question comes: there is nothing of theirs to build."""
 
 
 @router.get("/entries")
@@ -56,7 +53,7 @@ def entries(
         start=start,
         number=number,
         last_page=-(-len(every) // ENTRIES),
-        families=[(family, names) for family, names in families() if family not in _WITHOUT],
+        families=[(family, names) for family, names in families() if any(strategy_spec(name).builds for name in names)],
         settings=served.memory.settings,
         **_builds(served, user_id),
     )

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
 from types import MappingProxyType
-from typing import Annotated, Any, Final, cast, get_args
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request, Response
 
 from backread.errors import InvalidInputError
-from backread.memory import Memory, SearchMode
-from backread.retrieval.registry import LEARNED, RETRIEVERS
+from backread.memory import Memory
+from backread.retrieval.registry import RETRIEVERS, retriever_spec
 from backread.server.guard import PAGE_PREFIX
 from backread.server.requests import MAX_TOP_K
 from backread.server.service import Served, UserId
@@ -89,14 +89,14 @@ def _found(memory: Memory, user_id: str, wanted: Wanted) -> dict[str, Any]:
     """The hits, None when nothing was asked, and how they came about."""
     if not wanted.q:
         return {"hits": None, "degraded": (), "pending": 0, "seconds": None}
-    if wanted.mode not in get_args(SearchMode):
+    if wanted.mode not in RETRIEVERS:
         raise InvalidInputError(f"there is no way to search called {wanted.mode!r}", hint="choose one of the list")
     started = time.perf_counter()
     hits = memory.search(
         wanted.q,
         user_id=user_id,
         top_k=wanted.top_k,
-        mode=cast(SearchMode, wanted.mode),
+        mode=wanted.mode,
         speaker=wanted.speaker or None,
         session_id=wanted.session or None,
         after=wanted.since or None,
@@ -122,5 +122,12 @@ def _day_after(day: str) -> str | None:
 
 def _modes(memory: Memory) -> Mapping[str, str]:
     """The ways to search that are there, with what they are."""
-    names = dict(RETRIEVERS) if memory.embedder is not None else {name: RETRIEVERS[name] for name in ("hybrid", "bm25")}
-    return MappingProxyType(names | (dict(LEARNED) if memory.settings.sparse_encoder else {}))
+    specs = {name: retriever_spec(name) for name in RETRIEVERS}
+    return MappingProxyType(
+        {
+            name: spec.summary
+            for name, spec in specs.items()
+            if (memory.embedder is not None or spec.vectors != "yes")
+            and (memory.settings.sparse_encoder is not None or not spec.sparse)
+        }
+    )
