@@ -24,7 +24,8 @@ from backread.bench.measures.names import DESCRIPTIONS
 from backread.cli import app
 from backread.retrieval.registry import RETRIEVERS, retriever_spec
 from backread.settings import ENVIRONMENT, Settings
-from backread.strategies.registry import STRATEGIES
+from backread.strategies.base import StrategySpec
+from backread.strategies.registry import STRATEGIES, strategy_spec
 
 ROOT = Path(__file__).resolve().parent.parent
 _PART = re.compile(r"(<!-- generated: (?P<name>\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -64,8 +65,13 @@ def retrievers_table() -> str:
     return "\n".join(["| retriever | what it is |", "| --- | --- |", *rows])
 
 
-def strategies_list() -> str:
-    return "\n".join(f"- `{name}`" for name in STRATEGIES)
+def strategies_table() -> str:
+    rows = [f"| `{name}` | {'yes' if spec.builds else ''} | {spec.summary} |" for name, spec in _specs()]
+    return "\n".join(["| strategy | builds | what it does |", "| --- | --- | --- |", *rows])
+
+
+def _specs() -> list[tuple[str, StrategySpec]]:
+    return [(name, strategy_spec(name)) for name in STRATEGIES]
 
 
 def measures_table() -> str:
@@ -84,7 +90,7 @@ PARTS: Mapping[str, Callable[[], str]] = MappingProxyType(
         "measures": measures_table,
         "retrievers": retrievers_table,
         "settings": settings_table,
-        "strategies": strategies_list,
+        "strategies": strategies_table,
     }
 )
 

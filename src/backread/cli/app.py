@@ -23,6 +23,7 @@ from backread.cli import (
     keeping,
     mcp,
     models,
+    parts,
     reading,
     searching,
     serving,
@@ -125,6 +126,8 @@ app.command("sessions", rich_help_panel=_READ)(reading.sessions)
 app.command("show", rich_help_panel=_READ)(reading.show)
 app.command("entries", rich_help_panel=_READ)(building.entries)
 app.command("export", rich_help_panel=_READ)(exporting.export)
+app.command("strategies", rich_help_panel=_READ)(parts.strategies)
+app.command("plugins", rich_help_panel=_READ)(parts.plugins)
 app.command("serve", rich_help_panel=_SERVE)(serving.serve)
 app.command("mcp", rich_help_panel=_SERVE)(mcp.mcp)
 app.command("verify", rich_help_panel=_KEEP)(keeping.verify)
@@ -149,6 +152,22 @@ _bench.command("report")(bench.report)
 _bench.command("compare")(bench.compare)
 _bench.command("choose")(bench.choose)
 app.add_typer(_bench, name="bench", rich_help_panel=_KEEP)
+
+_new = typer.Typer()
+
+
+@_new.callback(invoke_without_command=True)
+def _new_root(ctx: typer.Context) -> None:
+    """Write a package for a part of your own.
+
+    For example: backread new strategy my_memory
+    """
+    if ctx.invoked_subcommand is None:
+        typer.echo(ctx.get_help())
+
+
+_new.command("strategy")(parts.new_strategy)
+app.add_typer(_new, name="new", rich_help_panel=_START)
 
 _models = typer.Typer()
 

@@ -35,6 +35,7 @@ PLAIN = CliRunner(env={"COLUMNS": "80"})
 def test_every_command_of_the_plan_is_there() -> None:
     named = ["add", "import", "search", "recall", "ask", "users", "sessions", "show", "delete", "export"]
     named += ["verify", "reindex", "stats", "doctor", "demo", "build", "entries", "serve", "mcp"]
+    named += ["strategies", "plugins"]
     assert sorted(words[0] for words in ALL if len(words) == 1) == sorted(named)
     assert sorted(words for words in ALL if len(words) == 2) == [
         ("bench", "choose"),
@@ -44,6 +45,7 @@ def test_every_command_of_the_plan_is_there() -> None:
         ("models", "fetch"),
         ("models", "list"),
         ("models", "path"),
+        ("new", "strategy"),
     ]
 
 
@@ -73,7 +75,7 @@ def test_every_command_prints_json_and_can_name_the_store(words: tuple[str, ...]
         assert "--path" in options
         return
     assert "--json" in options
-    own_store = words[0] == "models" or (words[0] == "bench" and words[1] != "choose")
+    own_store = words[0] in ("models", "new", "plugins", "strategies") or (words[0] == "bench" and words[1] != "choose")
     assert own_store or {"--path", "-p"} <= options
 
 
