@@ -108,5 +108,5 @@ def new_strategy(
         path.write_text(Template(text).substitute(words), encoding="utf-8")
     tell(
         f"{root / 'src' / name / '__init__.py'} is the strategy; next:",
-        f'  pip install -e "{root}[dev]" && pytest {root}',
+        f"  pip install -e {root} pytest && pytest {root}",
     )
