@@ -31,7 +31,7 @@ if [ "$(.venv/bin/uv --version 2>/dev/null | cut -d' ' -f2)" != "$uv_version" ];
 fi
 .venv/bin/uv sync --frozen --inexact --quiet
 
-if ! report=$(.venv/bin/backread models fetch minilm); then
+if ! report=$(.venv/bin/python scripts/fetch_weights.py minilm); then
     cat >&2 <<'MESSAGE'
 The weights of the default embedder could not be fetched. Everything works without them, but search is by text only
 and says so, and tests marked `weights` are skipped. To try again: .venv/bin/backread models fetch minilm

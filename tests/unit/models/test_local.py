@@ -180,10 +180,6 @@ def test_every_chat_model_says_what_it_is_good_for() -> None:
     assert chat
     for spec in chat:
         assert spec.good_for
-        assert sum(part.size for part in spec.parts) in (0, spec.size)
-        for part in spec.parts:
-            assert len(bytes.fromhex(part.wheel.sha256)) == 32
-            assert part.wheel.filename.startswith(part.wheel.project.replace("-", "_"))
     assert "protocol only" in MODELS["smollm2"].good_for
 
 

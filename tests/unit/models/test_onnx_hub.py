@@ -75,7 +75,7 @@ def test_a_pinned_model_is_never_other_bytes(tmp_path: Path) -> None:
     with pytest.raises(ModelNotAvailableError, match="bytes, expected 91011230"):
         fetch_onnx("ms-marco-minilm", directory=tmp_path / "models", source=hub)
     with pytest.raises(ModelNotAvailableError, match="bytes, expected 91011230"):
-        fetch_onnx("ms-marco-minilm", directory=tmp_path / "models", path=tmp_path / "hub")
+        fetch_onnx("ms-marco-minilm", directory=tmp_path / "models", place=tmp_path / "hub")
     with pytest.raises(ModelNotAvailableError) as caught:
         find_onnx("ms-marco-minilm", tmp_path / "models")
     assert caught.value.hint == "backread models fetch ms-marco-minilm"
@@ -83,7 +83,7 @@ def test_a_pinned_model_is_never_other_bytes(tmp_path: Path) -> None:
 
 def test_a_path_is_for_pinned_models(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError) as caught:
-        fetch_onnx(NAME, directory=tmp_path, path=tmp_path)
+        fetch_onnx(NAME, directory=tmp_path, place=tmp_path)
     assert caught.value.hint == f"use yours as onnx:{tmp_path}"
 
 

