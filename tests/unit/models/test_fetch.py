@@ -96,7 +96,7 @@ def test_when_every_source_fails_the_error_says_what_each_said(tmp_path: Path) -
     with pytest.raises(ModelNotAvailableError, match=r"no route.*HTTP 503") as caught:
         fetch_spec(SPEC, directory=tmp_path, sources=sources)
     assert caught.value.hint
-    assert "--path" in caught.value.hint
+    assert "--from" in caught.value.hint
     assert find_spec(SPEC, tmp_path) is None
     assert _left_over(tmp_path) == []
 
