@@ -54,15 +54,11 @@ def head(names: Sequence[str]) -> None:
     row(["---", *["---:" for _ in names[1:]]])
 
 
-def spans(record: QuestionRecord) -> frozenset[tuple[str, int, int | None]]:
-    return frozenset(source for line in record.shown for source in line.sources)
-
-
 def others(records: Sequence[QuestionRecord], raw: Sequence[QuestionRecord]) -> tuple[float, float | None]:
     """The share of questions that are shown other spans than raw turns show, and the change of coverage on those."""
     by_id = {record.question_id: record for record in raw}
     pairs = [(record, by_id[record.question_id]) for record in records if record.question_id in by_id]
-    differ = [(one, other) for one, other in pairs if spans(one) != spans(other)]
+    differ = [(one, other) for one, other in pairs if one.spans != other.spans]
     coverage = [(one.measures.get(COVERAGE[0]), other.measures.get(COVERAGE[0])) for one, other in differ]
     changes = [after - before for after, before in coverage if after is not None and before is not None]
     return len(differ) / max(1, len(pairs)), float(np.mean(changes)) if changes else None

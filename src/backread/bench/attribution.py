@@ -11,7 +11,7 @@ the labels are incomplete.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, cast
 
 from backread.bench.records import QuestionRecord
 
@@ -57,6 +57,8 @@ def loss_stage(record: QuestionRecord) -> Stage | None:
     None where there is nothing to lose or to tell: no gold turns, a question without an answer in the history (its
     labels don't hold one), or a record of a failure.
     """
+    if record.digest is not None:
+        return cast("Stage | None", record.digest.stage)
     gold = set(record.gold_turns)
     if record.status != "ok" or record.abstention or not gold:
         return None

@@ -20,6 +20,7 @@ from typing import Annotated, BinaryIO, Final, Self
 import pydantic
 from filelock import FileLock, Timeout
 
+from backread.bench.packing import PACKED, unpack
 from backread.bench.records import BuildRecord, ConfigRecord, Manifest, QuestionRecord, Record, Texts
 from backread.errors import InvalidInputError, StoreBusyError
 
@@ -53,9 +54,17 @@ def read_manifest(folder: Path) -> Manifest:
 def read_records(folder: Path) -> list[Record]:
     """The records that count, in the order they were last written; a torn last line is not there yet.
 
+    Of a folder that has only packed records, those.
+
     Raises:
-        InvalidInputError: a line that is no record, with its number.
+        InvalidInputError: a line that is no record, with its number, or packed records that can't be read.
     """
+    packed = folder / PACKED
+    if packed.exists() and not (folder / RECORDS).exists():
+        try:
+            return list(unpack(packed))
+        except (OSError, lzma.LZMAError, ValueError, LookupError) as error:
+            raise InvalidInputError(f"{packed} can't be read: {error}") from error
     found: dict[tuple[str, ...], Record] = {}
     for number, line in _lines(folder / RECORDS):
         try:
@@ -79,11 +88,10 @@ def read_texts(folder: Path) -> dict[tuple[str, str], Texts]:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Whole lines with their numbers, from 1; of the file packed by xz where it stands alone, as published ones do."""
-    packed = path.with_name(f"{path.name}.xz")
-    if not path.exists() and not packed.exists():
+    """Whole lines with their numbers, from 1; none where there is no file."""
+    if not path.exists():
         return
-    with path.open("rb") if path.exists() else lzma.open(packed, "rb") as file:
+    with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             if line.endswith(b"\n") and line.strip():
                 yield number, line

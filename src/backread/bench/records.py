@@ -10,6 +10,7 @@ None is never 0.
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any, Literal
 
 import pydantic
@@ -19,6 +20,7 @@ from backread.bench.spec import Cell
 __all__ = [
     "BuildRecord",
     "ConfigRecord",
+    "Digest",
     "Failure",
     "Manifest",
     "PurposeUsage",
@@ -76,6 +78,20 @@ class StepRecord(_Row):
     detail: dict[str, Any] = {}
 
 
+class Digest(_Row):
+    """What tables need of the lists that a packed record leaves out.
+
+    Attributes:
+        spans: see `QuestionRecord.spans`.
+        rewritten: see `QuestionRecord.rewritten`.
+        stage: see `attribution.loss_stage`.
+    """
+
+    spans: str
+    rewritten: bool
+    stage: str | None
+
+
 class QuestionRecord(_Row):
     """One question in one cell.
 
@@ -95,6 +111,7 @@ class QuestionRecord(_Row):
         quality: memory quality by dimension, 1 to 5.
         attribution: why a wrong answer is wrong, when that could be told.
         judge_tries: how often a judge had to be asked for one readable verdict, by judge.
+        digest: only in packed records, which have no `ranked`, `shown`, `gold_considered` and `seconds`.
         status: "error" when recall, answer or judge failed for good; then `failure` says why, and nothing of this
             record counts as right or wrong.
     """
@@ -133,6 +150,20 @@ class QuestionRecord(_Row):
     quality: dict[str, int | None] = {}
     attribution: str | None = None
     steps: tuple[StepRecord, ...] = ()
+    digest: Digest | None = None
+
+    @property
+    def spans(self) -> str:
+        """A hash of the stretches of turns that were shown, in whatever order: eight hexadecimal digits."""
+        if self.digest is not None:
+            return self.digest.spans
+        shown = sorted({repr(source) for line in self.shown for source in line.sources})
+        return hashlib.blake2b("\n".join(shown).encode(), digest_size=4).hexdigest()
+
+    @property
+    def rewritten(self) -> bool:
+        """Whether a line that was shown is in other words than its turns."""
+        return any(line.kind != "verbatim" for line in self.shown) if self.digest is None else self.digest.rewritten
 
     @property
     def key(self) -> tuple[str, str]:

@@ -144,7 +144,7 @@ def contest_of(results: Results, default: str) -> Contest:
         for name in (default, *(name for name in grid if name != default))
     }
     records = [record for own in chosen.values() for cell in own.values() for record in results.ok(cell)]
-    rewritten = any(line.kind != "verbatim" for record in records for line in record.shown)
+    rewritten = any(record.rewritten for record in records)
     measure = "coverage:words" if rewritten else "coverage:verbatim"
     majority = len(budgets) // 2 + 1
     return Contest(
@@ -219,12 +219,9 @@ def _same(contest: Contest) -> dict[str, str]:
     same: dict[str, str] = {}
     for name, own in contest.grid.items():
         records = [(budget, record) for budget, cell in own.items() for record in contest.results.records(cell)]
-        if any(line.kind != "verbatim" for _, record in records for line in record.shown):
+        if any(record.rewritten for _, record in records):
             continue
-        key = tuple(
-            (budget, record.question_id, record.status, tuple(line.sources for line in record.shown))
-            for budget, record in records
-        )
+        key = tuple((budget, record.question_id, record.status, record.spans) for budget, record in records)
         if first.setdefault(key, name) != name:
             same[name] = first[key]
     return same

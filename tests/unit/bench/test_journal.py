@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import lzma
 import subprocess
 from pathlib import Path
 
@@ -142,12 +141,3 @@ def test_words_are_kept_out_of_a_repository(tmp_path: Path) -> None:
 def test_a_folder_without_an_experiment_says_what_to_name(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="holds no experiment"):
         read_manifest(tmp_path)
-
-
-def test_packed_records_are_read_where_they_stand_alone(tmp_path: Path) -> None:
-    with Journal(tmp_path, manifest()) as journal:
-        journal.write(record("q1"))
-    path = tmp_path / "records.jsonl"
-    (tmp_path / "records.jsonl.xz").write_bytes(lzma.compress(path.read_bytes()))
-    path.unlink()
-    assert read_records(tmp_path) == [record("q1")]
