@@ -1,12 +1,14 @@
 """The tables of docs/bench-results.md from the records of an experiment on raw turns.
 
 python benchmarks/raw_turns/tables.py results/locomo
+python benchmarks/raw_turns/tables.py results/locomo --without conv-26,conv-41,conv-43,conv-47,conv-49
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -74,9 +76,22 @@ def by_type(results: Results, strategy: str, names: Sequence[str]) -> None:
         print(row([kind, n, *shown, mean([r for r in at_500 if r.question_type == kind], COVERAGE)]))
 
 
-def main(folders: Sequence[str]) -> None:
-    for folder in folders:
-        results = read_results(Path(folder))
+def without_users(results: Results, users: frozenset[str]) -> Results:
+    """The records of other users only."""
+    questions = {
+        cell: {key: record for key, record in records.items() if record.user_id not in users}
+        for cell, records in results.questions.items()
+    }
+    return replace(results, questions=questions)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folders", type=Path, nargs="+")
+    parser.add_argument("--without", default="", help="users left out, with commas between")
+    given = parser.parse_args()
+    for folder in given.folders:
+        results = without_users(read_results(folder), frozenset(filter(None, given.without.split(","))))
         data = results.manifest.dataset
         print(f"\n## {data['name']}\n")
         print(f"{len(results.cells)} cells, {data['questions']:,} questions, data {data['sha256'][:16]}…\n")
@@ -91,4 +106,4 @@ def main(folders: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()
