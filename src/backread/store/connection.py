@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import time
 import weakref
@@ -64,6 +63,8 @@ class ConnectionPool:
     """
 
     def __init__(self, path: Path) -> None:
+        if path.name == ":memory:":
+            raise StoreError("a store is a file: SQLite has no write-ahead log in memory", hint="name a file")
         self.path = path.resolve()
         self.on_return: Callable[[], None] | None = None
         self._idle: list[sqlite3.Connection] = []
@@ -71,7 +72,6 @@ class ConnectionPool:
         self._lock = forking.Lock()
         self._writing = forking.Lock()
         self._closed = False
-        self._pid = os.getpid()
         self._file: files.Identity | None = None  # known when it is open
         with mapped_errors(self.path), _opening:
             files.create_private(self.path)
@@ -92,7 +92,7 @@ class ConnectionPool:
         """In a forked child: what the parent opened is the parent's, also its locks on the file."""
         for connection in self._opened:  # closed at exit, they would end transactions of the parent
             _keep_for_ever(connection)
-        self._opened, self._idle, self._pid = set(), [], os.getpid()
+        self._opened, self._idle = set(), []
 
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(
@@ -145,7 +145,7 @@ class ConnectionPool:
                 refuse_newer(connection)
                 yield connection
                 files.refuse_other(self.path, self._file)
-                if self._pid != os.getpid():
+                if connection not in self._opened:
                     raise StoreError(f"{self.path}: the process was forked inside a transaction, which is its parent's")
                 connection.execute("COMMIT")
             except BaseException:
@@ -226,11 +226,10 @@ class ConnectionPool:
         with mapped_errors(self.path):
             if connection is None:
                 connection = self._connect()
-            pid = self._pid
             try:
                 yield connection
             finally:
-                if pid == os.getpid():
+                if connection in self._opened:  # else it is the parent's
                     with self._lock:
                         keep = not self._closed
                         if keep:
