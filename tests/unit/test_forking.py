@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from memory_samples import HashEmbedder
 
 from backread import Memory, forking
 from backread.errors import StoreError
+from backread.testing.fakes import HashEmbedder
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork"),
