@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 
-__all__ = ["Lock", "busy", "in_child"]
+__all__ = ["Lock", "busy", "in_child", "leave"]
 
 _WAIT_S = 1.0  # a fork isn't kept for longer by a thread that reads on and on
 
@@ -107,6 +107,16 @@ def in_child(renew: Callable[[], None]) -> None:
     """Call the method in each child this process forks, for as long as its object lives."""
     _renewals[:] = [known for known in _renewals if known() is not None]
     _renewals.append(weakref.WeakMethod(renew))
+
+
+def leave(part: object) -> None:
+    """Never end an object that is the parent's, not when the interpreter ends either, by a reference nobody drops.
+
+    Its end would wait for threads that are not there, or undo what the parent does.
+    """
+    import ctypes
+
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(part))
 
 
 def _shut() -> None:

@@ -91,7 +91,7 @@ class ConnectionPool:
     def _renew(self) -> None:
         """In a forked child: what the parent opened is the parent's, also its locks on the file."""
         for connection in self._opened:  # closed at exit, they would end transactions of the parent
-            _keep_for_ever(connection)
+            forking.leave(connection)
         self._opened, self._idle = set(), []
 
     def _connect(self) -> sqlite3.Connection:
@@ -251,13 +251,6 @@ def _timeout(connection: sqlite3.Connection, seconds: float) -> Iterator[None]:
         yield
     finally:
         connection.execute(f"PRAGMA busy_timeout = {round(BUSY_TIMEOUT_S * 1000)}")
-
-
-def _keep_for_ever(connection: sqlite3.Connection) -> None:
-    """One reference more than anybody drops, so that it is not closed when the interpreter ends either."""
-    import ctypes
-
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
 
 
 def _write_ahead_log(connection: sqlite3.Connection) -> None:
