@@ -1,7 +1,7 @@
 """Locks and what else must be made anew in a forked child, whose other threads are gone.
 
 A lock that another thread held at the fork stays held in the child for ever, and SQLite's own locks are no different.
-So a fork waits, briefly, until no other thread is inside a database (`busy`), and the child starts with free locks.
+So a fork waits, briefly, until no other thread is inside a database (`enter`), and the child starts with free locks.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from types import TracebackType
 
-__all__ = ["Lock", "busy", "in_child", "leave"]
+__all__ = ["Lock", "abandon", "enter", "in_child", "leave"]
 
 _WAIT_S = 1.0  # a fork isn't kept for longer by a thread that reads on and on
 
@@ -61,27 +60,29 @@ class _Gate:
 
     def enter(self) -> None:
         me = threading.get_ident()
-        with self._changed:
-            while self._shut and me not in self._inside:  # a thread that is inside may go further in, or none comes out
-                self._changed.wait()
-            self._inside[me] = self._inside.get(me, 0) + 1
+        depth = self._inside.get(me, 0)
+        self._inside[me] = depth + 1  # first, so that whoever shuts the gate after the next line was looked at sees it
+        while self._shut and not depth:  # a thread that is inside may go further in, or none comes out
+            self.leave()
+            with self._changed:
+                while self._shut:
+                    self._changed.wait()
+            self._inside[me] = 1
 
     def leave(self) -> None:
         me = threading.get_ident()
-        with self._changed:
-            depth = self._inside.get(me, 0) - 1
-            if depth > 0:
-                self._inside[me] = depth
-            else:
-                self._inside.pop(me, None)
-            if self._shut:
+        depth = self._inside.pop(me, 0) - 1
+        if depth > 0:
+            self._inside[me] = depth
+        elif self._shut:
+            with self._changed:
                 self._changed.notify_all()
 
     def shut(self) -> None:
         me, until = threading.get_ident(), time.monotonic() + _WAIT_S
         with self._changed:
             self._shut = True
-            while self._inside.keys() - {me} and (left := until - time.monotonic()) > 0:
+            while any(thread != me for thread in list(self._inside)) and (left := until - time.monotonic()) > 0:
                 self._changed.wait(left)
 
     def open(self) -> None:
@@ -93,14 +94,14 @@ class _Gate:
 _gate = _Gate()
 
 
-@contextmanager
-def busy() -> Iterator[None]:
-    """The block is inside a database: a fork of another thread waits for its end, or a second."""
+def enter() -> None:
+    """The calling thread goes into a database: a fork of another thread waits until it leaves, or a second."""
     _gate.enter()
-    try:
-        yield
-    finally:
-        _gate.leave()
+
+
+def leave() -> None:
+    """The calling thread comes out; once for each `enter`."""
+    _gate.leave()
 
 
 def in_child(renew: Callable[[], None]) -> None:
@@ -109,7 +110,7 @@ def in_child(renew: Callable[[], None]) -> None:
     _renewals.append(weakref.WeakMethod(renew))
 
 
-def leave(part: object) -> None:
+def abandon(part: object) -> None:
     """Never end an object that is the parent's, not when the interpreter ends either, by a reference nobody drops.
 
     Its end would wait for threads that are not there, or undo what the parent does.

@@ -112,10 +112,13 @@ def test_a_fork_waits_for_who_is_inside_a_database_but_not_for_ever() -> None:
     left: list[float] = []
 
     def stay() -> None:
-        with forking.busy(), forking.busy():
-            inside.set()
-            leave.wait()
-            left.append(time.monotonic())
+        forking.enter()
+        forking.enter()
+        forking.leave()
+        inside.set()
+        leave.wait()
+        left.append(time.monotonic())
+        forking.leave()
 
     thread = threading.Thread(target=stay)
     thread.start()
@@ -124,8 +127,9 @@ def test_a_fork_waits_for_who_is_inside_a_database_but_not_for_ever() -> None:
     assert in_fork(lambda: None) == 0
     assert left  # it was waited for
     thread.join()
-    with forking.busy():  # a fork from inside doesn't wait for itself
-        assert in_fork(lambda: None) == 0
+    forking.enter()
+    assert in_fork(lambda: None) == 0  # a fork from inside doesn't wait for itself
+    forking.leave()
 
 
 def test_forked_children_add_while_the_parent_adds(tmp_path: Path) -> None:  # STO-02

@@ -63,7 +63,7 @@ class JsonEndpoint:
         forking.in_child(self._renew)
 
     def _renew(self) -> None:
-        forking.leave(self._client)  # connections of its own are the parent's
+        forking.abandon(self._client)  # connections of its own are the parent's
         self._client = self._given
 
     def post(self, body: Mapping[str, object]) -> object:

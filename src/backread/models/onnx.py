@@ -59,7 +59,7 @@ class OnnxEmbedder:
         forking.in_child(self._renew)
 
     def _renew(self) -> None:
-        forking.leave(self._session)  # its threads are the parent's
+        forking.abandon(self._session)  # its threads are the parent's
         self._session = None
 
     @classmethod

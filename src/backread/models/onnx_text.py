@@ -56,7 +56,7 @@ class OnnxText:
         forking.in_child(self._renew)
 
     def _renew(self) -> None:
-        forking.leave(self._opened)  # the threads of its session are the parent's
+        forking.abandon(self._opened)  # the threads of its session are the parent's
         self._opened = None
 
     @cached_property

@@ -78,7 +78,7 @@ class OpenAIChat:
         forking.in_child(self._renew)
 
     def _renew(self) -> None:
-        forking.leave(self._client)  # its connections are the parent's
+        forking.abandon(self._client)  # its connections are the parent's
         self._client = None
 
     @property

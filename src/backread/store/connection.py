@@ -91,7 +91,7 @@ class ConnectionPool:
     def _renew(self) -> None:
         """In a forked child: what the parent opened is the parent's, also its locks on the file."""
         for connection in self._opened:  # closed at exit, they would end transactions of the parent
-            forking.leave(connection)
+            forking.abandon(connection)
         self._opened, self._idle = set(), []
 
     def _connect(self) -> sqlite3.Connection:
@@ -201,41 +201,43 @@ class ConnectionPool:
     @contextmanager
     def _lent(self, turn: forking.Lock | None = None) -> Iterator[sqlite3.Connection]:
         """Lend a connection, while holding `turn` when given."""
+        forking.enter()
+        if turn is not None:
+            turn.acquire()
         try:
-            with forking.busy():
-                if turn is not None:
-                    turn.acquire()
-                try:
-                    with self._connection() as connection:
-                        yield connection
-                finally:
-                    if turn is not None:
-                        turn.release()
+            connection = self._taken()
+            try:
+                with mapped_errors(self.path):
+                    yield connection
+            finally:
+                self._give_back(connection)
         finally:
+            if turn is not None:
+                turn.release()
+            forking.leave()
             if self.on_return is not None:
                 self.on_return()
 
-    @contextmanager
-    def _connection(self) -> Iterator[sqlite3.Connection]:
+    def _taken(self) -> sqlite3.Connection:
         if not self._closed:
             files.refuse_other(self.path, self._file)
         with self._lock:
             if self._closed:
                 raise StoreError(f"{self.path}: the store is closed")
-            connection = self._idle.pop() if self._idle else None
+            if self._idle:
+                return self._idle.pop()
         with mapped_errors(self.path):
-            if connection is None:
-                connection = self._connect()
-            try:
-                yield connection
-            finally:
-                if connection in self._opened:  # else it is the parent's
-                    with self._lock:
-                        keep = not self._closed
-                        if keep:
-                            self._idle.append(connection)
-                    if not keep:
-                        self._discard(connection)
+            return self._connect()
+
+    def _give_back(self, connection: sqlite3.Connection) -> None:
+        if connection not in self._opened:
+            return  # it is the parent's
+        with self._lock:
+            keep = not self._closed
+            if keep:
+                self._idle.append(connection)
+        if not keep:
+            self._discard(connection)
 
     def _roll_back(self, connection: sqlite3.Connection) -> None:
         """End the transaction, unless it is the parent's; after some errors SQLite has ended it already."""
