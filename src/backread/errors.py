@@ -12,6 +12,7 @@ BackreadError                    anything this package raises on purpose; `.hint
 │   ├── StoreBusyError               another process held the write lock past the limit
 │   ├── StoreCorruptError            the file is damaged or is not a backread store
 │   ├── SchemaTooNewError            written by a newer backread
+│   ├── StoreReplacedError           the file isn't the one that was opened, or lies beside another's log
 │   └── StaleVersionError            a commit on an old version of the history: read again and retry
 ├── ModelError                       a model could not do its work
 │   ├── ModelNotAvailableError       weights or endpoint are not there
@@ -48,6 +49,7 @@ __all__ = [
     "StoreBusyError",
     "StoreCorruptError",
     "StoreError",
+    "StoreReplacedError",
     "TimeError",
     "TurnTooLargeError",
 ]
@@ -104,6 +106,10 @@ class StoreCorruptError(StoreError):
 
 class SchemaTooNewError(StoreError):
     """The store was written by a newer version of backread."""
+
+
+class StoreReplacedError(StoreError):
+    """The file isn't the one that was opened, is gone, or lies beside the log of another; nothing was written."""
 
 
 class StaleVersionError(StoreError):

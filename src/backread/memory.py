@@ -149,6 +149,9 @@ class Memory:
             settings = resolve(**given)
         else:
             settings = replace(settings, **{name: value for name, value in given.items() if value is not None})
+        # Files are opened when they are needed, which may be after a change of folder.
+        models = settings.models_dir
+        settings = replace(settings, path=settings.path.absolute(), models_dir=models and models.absolute())
         opened, missing = (embedder, None) if isinstance(embedder, Embedder) else configured_embedder(settings)
         if isinstance(model, ChatRoles):
             chat = model
@@ -247,6 +250,9 @@ class Memory:
                 Without it rows are overwritten in place, and copies that the database made when it moved rows can stay
                 behind until the next `scrub`: delete many, then scrub once.
 
+        What is erased is durably gone when it returns. Where the file could not be written anew, or a reader keeps its
+        log, the receipt says `pending_scrub`, and it is finished later; other writers never wait for a reader.
+
         Raises:
             InvalidInputError: an empty id, or None where an id was meant: that is never taken for "all".
         """
@@ -258,7 +264,12 @@ class Memory:
         return self._store.delete(user_id, turn_ids=turns, session_id=session, scrub=scrub)
 
     def scrub(self) -> None:
-        """Leave no byte of what was deleted without scrubbing."""
+        """Write the file anew, so that no byte of what was deleted is left: also what a delete had to leave.
+
+        Raises:
+            StoreBusyError: a reader keeps the log, which may still hold some. The scrub stays due, as `verify` says,
+                and is finished when the reader is gone, by the next delete or scrub, or when the store is opened.
+        """
         self._store.scrub()
 
     # --- finding

@@ -141,6 +141,8 @@ class DeleteReceipt:
     """Counts of what a delete removed for one user.
 
     Every entry that rested on a deleted turn goes with it; `to_rebuild` counts the turns left without those entries.
+    With `pending_scrub` the turns are gone, but bytes of what was deleted may still be in the files: a reader keeps
+    the log, the disk is full, or it was asked for. `Memory.scrub`, the next delete or the next open finishes it.
     """
 
     user_id: str
@@ -150,6 +152,7 @@ class DeleteReceipt:
     postings: int
     vectors: int
     to_rebuild: int
+    pending_scrub: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +166,11 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class EntryDraft:
-    """A derived memory record on its way in: `index_text` is what search sees, `sources` name turns of the user."""
+    """A derived memory record on its way in: `index_text` is what search sees, `sources` name turns of the user.
+
+    `shown` names the turns, besides those of `sources`, that the model saw when it wrote the entry: it may have their
+    words, so it goes with each of them, but it doesn't cite them.
+    """
 
     entry_id: str
     strategy: str
@@ -174,13 +181,14 @@ class EntryDraft:
     said_at: datetime | None = None
     model: str | None = None
     prompt_hash: str | None = None
+    shown: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A derived memory record: droppable, rebuildable, and it names what it rests on.
 
-    `version` is the strategy's version at the commit that wrote it.
+    `shown` is as in `EntryDraft`; `version` is the strategy's version at the commit that wrote it.
     """
 
     entry_id: str
@@ -193,6 +201,7 @@ class Entry:
     model: str | None
     prompt_hash: str | None
     version: int
+    shown: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -414,10 +423,14 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """The outcome of `verify`: what was checked and every fault found. `ok` when there is none."""
+    """The outcome of `verify`: what was checked and every fault found. `ok` when there is none.
+
+    `notices` are no damage, but somebody should know: a scrub that is due, files that others may read.
+    """
 
     checked: Mapping[str, int]
     faults: tuple[Fault, ...]
+    notices: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:

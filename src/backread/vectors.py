@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 
+from backread import forking
 from backread.errors import ModelError, ModelMismatchError, ModelNotAvailableError
 from backread.models.base import Embedder
 from backread.parts import named_embedder
@@ -36,7 +36,7 @@ class Vectors:
         self._settings = settings
         self._missing = missing
         self._replaced: Embedder | None = None  # the one before `reindex(to)`
-        self._catching_up = threading.Lock()
+        self._catching_up = forking.Lock()
         self.embedder = embedder
 
     @property

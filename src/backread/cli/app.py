@@ -131,6 +131,7 @@ app.command("plugins", rich_help_panel=_READ)(parts.plugins)
 app.command("serve", rich_help_panel=_SERVE)(serving.serve)
 app.command("mcp", rich_help_panel=_SERVE)(mcp.mcp)
 app.command("verify", rich_help_panel=_KEEP)(keeping.verify)
+app.command("scrub", rich_help_panel=_KEEP)(deleting.scrub)
 app.command("reindex", rich_help_panel=_KEEP)(keeping.reindex)
 app.command("stats", rich_help_panel=_KEEP)(keeping.stats)
 

@@ -1,4 +1,4 @@
-"""`backread delete`: erasing a turn, a session or a user."""
+"""`backread delete` and `scrub`: erasing a turn, a session or a user, to the last byte."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from backread.cli.opening import open_memory
+from backread.cli.opening import open_memory, typed
 from backread.cli.options import AsJson, StorePath, User
-from backread.cli.output import counted, emit, note, shown
+from backread.cli.output import counted, emit, note, shown, tell
+from backread.cli.progress import spinner
 from backread.errors import InvalidInputError, NotFoundError
 
 if TYPE_CHECKING:
     from backread.memory import Memory
 
-__all__ = ["delete"]
+__all__ = ["delete", "scrub"]
 
 
 def delete(
@@ -57,6 +58,27 @@ def delete(
     sys.stdout.write(f"deleted {', '.join(gone)} of user {shown(user)}\n")
     if receipt.to_rebuild:
         note(f"{counted(receipt.to_rebuild, 'turn')} wait for entries to be built again")
+    if receipt.pending_scrub:
+        note(f"bytes of it may still be in the files: something reads the store; {typed('scrub', path)} finishes it")
+
+
+def scrub(path: StorePath = None, as_json: AsJson = False) -> None:
+    """Leave no byte of what was deleted: write the store anew.
+
+    Every delete does this by itself; where it could not end (the disk was full,
+    the process was killed, something else reads the store), it is done here.
+    `backread verify` says whether it is due. Takes a second for every 30 MB.
+
+      backread scrub
+      backread scrub --path memory.db --json
+    """
+    with open_memory(path) as memory, spinner("writing the store anew"):
+        memory.scrub()
+        where = memory.settings.path
+    if as_json:
+        emit({"path": where, "scrubbed": True})
+    else:
+        tell(f"nothing that was deleted is left in {shown(str(where))}")
 
 
 def _arguments(chosen: dict[str, str | None]) -> dict[str, Any]:

@@ -6,7 +6,6 @@ than the window is read in overlapping windows and scored by the best one (MaxP,
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from backread import forking
 from backread.errors import ModelOutputError
 from backread.models.onnx_text import OnnxText
 from backread.text.fencing import safe
@@ -46,7 +46,7 @@ class OnnxCrossEncoder:
         self._name = name
         self._model = OnnxText(folder, name=name, threads=threads)
         self._pairs: Any = None
-        self._lock = threading.Lock()
+        self._lock = forking.Lock()
 
     @property
     def name(self) -> str:

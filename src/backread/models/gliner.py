@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
+from backread import forking
 from backread.errors import MissingExtraError, ModelNotAvailableError, ModelOutputError
 from backread.text.fencing import safe
 from backread.text.passages import split_passages
@@ -52,7 +52,7 @@ class GlinerTagger:
     ) -> None:
         self._load, self._name, self._labels, self._threshold = load, name, list(labels), threshold
         self._model: Any = None
-        self._lock = threading.Lock()
+        self._lock = forking.Lock()
 
     @classmethod
     def open(cls, weights: str = WEIGHTS) -> Self:

@@ -6,11 +6,11 @@ servers they are not meant for. A redirect is an error, so that a key goes where
 
 from __future__ import annotations
 
-import threading
 import urllib.parse
 from collections.abc import Mapping
 from typing import Any
 
+from backread import forking
 from backread.errors import (
     ContextWindowError,
     InvalidInputError,
@@ -59,7 +59,12 @@ class JsonEndpoint:
         self.url, self.what = url, what
         self._api_key, self._timeout = api_key, timeout
         self._given, self._client = http_client, http_client
-        self._lock = threading.Lock()
+        self._lock = forking.Lock()
+        forking.in_child(self._renew)
+
+    def _renew(self) -> None:
+        forking.abandon(self._client)  # connections of its own are the parent's
+        self._client = self._given
 
     def post(self, body: Mapping[str, object]) -> object:
         """What the address answers to `body`, as plain JSON values.

@@ -12,7 +12,6 @@ from __future__ import annotations
 import importlib.resources
 import os
 import re
-import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -20,6 +19,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from backread import forking
 from backread.errors import ModelOutputError
 from backread.models.fetch import find, not_available
 from backread.models.onnx_session import open_session
@@ -53,9 +53,14 @@ class OnnxEmbedder:
     def __init__(self, folder: Path, *, threads: int | None = None) -> None:
         self._folder = folder
         self._threads = threads if threads is not None else min(4, os.cpu_count() or 1)
-        self._lock = threading.Lock()
+        self._lock = forking.Lock()
         self._session: Any = None
         self._tokenizers: tuple[Any, Any] | None = None
+        forking.in_child(self._renew)
+
+    def _renew(self) -> None:
+        forking.abandon(self._session)  # its threads are the parent's
+        self._session = None
 
     @classmethod
     def open(cls, directory: Path, *, threads: int | None = None) -> OnnxEmbedder:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from backread import forking
 from backread.errors import ModelNotAvailableError, ModelOutputError
 from backread.models.onnx_session import open_session
 from backread.text.fencing import safe
@@ -51,8 +51,13 @@ class OnnxText:
         self._graph, self._tokens = candidates[0], folder / "tokenizer.json"
         self._name = name
         self._threads = threads if threads is not None else min(4, os.cpu_count() or 1)
-        self._lock = threading.Lock()
+        self._lock = forking.Lock()
         self._opened: tuple[Any, tuple[str, ...]] | None = None
+        forking.in_child(self._renew)
+
+    def _renew(self) -> None:
+        forking.abandon(self._opened)  # the threads of its session are the parent's
+        self._opened = None
 
     @cached_property
     def sha256(self) -> str:

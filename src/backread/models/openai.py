@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-import threading
 import time
 import urllib.parse
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, TypeVar
 
+from backread import forking
 from backread.errors import ContextWindowError, ModelNotAvailableError, ModelOutputError
 from backread.models.base import ChatMessage, ChatReply
 from backread.models.completions import Completion, StreamReader, short
@@ -73,8 +73,13 @@ class OpenAIChat:
         self._extra = dict(extra or {})
         self._http_client = http_client
         self._refusals = Refusals()
-        self._lock = threading.Lock()
+        self._lock = forking.Lock()
         self._client: Any = None
+        forking.in_child(self._renew)
+
+    def _renew(self) -> None:
+        forking.abandon(self._client)  # its connections are the parent's
+        self._client = None
 
     @property
     def name(self) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import threading
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal
@@ -16,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from backread import forking
 from backread.errors import InvalidInputError, ModelNotAvailableError, ModelOutputError
 from backread.models.completions import short
 from backread.models.failures import detail_of, error_inside
@@ -84,7 +84,7 @@ class OpenAIEmbedder:
             timeout=timeout,
             http_client=http_client,
         )
-        self._lock = threading.Lock()
+        self._lock = forking.Lock()
 
     @property
     def name(self) -> str:

@@ -10,9 +10,10 @@ import hashlib
 import json
 import logging
 import re
-import threading
 from collections.abc import Collection, Mapping
 from typing import Any
+
+from backread import forking
 
 __all__ = ["Refusals"]
 
@@ -47,7 +48,7 @@ class Refusals:
 
     def __init__(self) -> None:
         self._known: frozenset[str] = frozenset()
-        self._lock = threading.Lock()
+        self._lock = forking.Lock()
 
     @property
     def known(self) -> tuple[str, ...]:

@@ -6,7 +6,6 @@ arXiv 2109.10086, equation 6: the weight of term j is max over tokens i of log(1
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -14,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from backread import forking
 from backread.errors import ModelOutputError, NotFoundError
 from backread.models.base import SparseEncoder, SparseVector
 from backread.models.onnx_hub import find_onnx
@@ -59,7 +59,7 @@ class OnnxSplade:
         self._name = name
         self._model = OnnxText(folder, name=name, threads=threads)
         self._cutting: Any = None
-        self._lock = threading.Lock()
+        self._lock = forking.Lock()
 
     @property
     def name(self) -> str:

@@ -11,13 +11,13 @@ import hashlib
 import json
 import logging
 import random
-import threading
 import time
 from collections.abc import Callable, Collection, Mapping, MutableSequence, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
+from backread import forking
 from backread.errors import ModelError, ModelNotAvailableError, ModelRequestError
 from backread.models.base import ChatMessage, ChatModel, ChatReply
 from backread.models.pricing import Price, priced
@@ -207,7 +207,7 @@ class MemoryReplyCache:
 
     def __init__(self) -> None:
         self._kept: dict[str, _Kept] = {}
-        self._lock = threading.Lock()
+        self._lock = forking.Lock()
 
     def get(self, key: str) -> ChatReply | None:
         """See `ReplyCache`."""

@@ -14,7 +14,6 @@ that user.
 from __future__ import annotations
 
 import itertools
-import threading
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,6 +22,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from backread import forking
 from backread.errors import InvalidInputError
 from backread.models.base import SparseEncoder, SparseVector
 from backread.retrieval.base import Scored, ranking
@@ -110,7 +110,7 @@ class MemorySparseIndex:
             raise InvalidInputError(f"users must be at least 1, not {users}")
         self._encoder, self._seconds, self._users = encoder, seconds, users
         self._kept: OrderedDict[tuple[str, str], _Vectors] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = forking.Lock()
 
     @property
     def fingerprint(self) -> str:
@@ -166,7 +166,7 @@ class _Vectors:
     """Vectors of one user's corpus, laid end to end."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = forking.Lock()
         self._by_doc: dict[int, SparseVector] = {}
         self._laid: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]] | None = None
 

@@ -280,7 +280,8 @@ def answered_text(answer: Answer) -> str:
 
 def deleted_text(receipt: DeleteReceipt) -> str:
     """A receipt in words."""
-    return f"erased: turns {receipt.turns}, sessions {receipt.sessions}, entries that rested on them {receipt.entries}"
+    told = f"erased: turns {receipt.turns}, sessions {receipt.sessions}, entries that rested on them {receipt.entries}"
+    return f"{told}; bytes may be left in the files until the next scrub" if receipt.pending_scrub else told
 
 
 def _line(turn: ShownTurn) -> str:

@@ -14,7 +14,6 @@ import hashlib
 import logging
 import os
 import sqlite3
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from backread import forking
 from backread.errors import StoreBusyError, StoreError
 from backread.store.ann_file import (
     INSTALL,
@@ -95,7 +95,7 @@ class AnnIndexes:
     def __init__(self, store: Path, *, cached: int, least: int = ANN_BYTES) -> None:
         self.folder = store.with_name(store.name + ".ann")
         self._cached, self._least = cached, least
-        self._lock = threading.Lock()
+        self._lock = forking.Lock()
         # Those used last; an index, or why there is none.
         self._open: OrderedDict[Path, tuple[tuple[int, int, int], _Open | str]] = OrderedDict()
 

@@ -14,7 +14,6 @@ import json
 import mmap
 import os
 import secrets
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -24,6 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from backread import forking
 from backread.errors import MissingExtraError
 from backread.store.scan import Place
 
@@ -144,7 +144,7 @@ class MappedIndex:
     """
 
     def __init__(self, path: Path) -> None:
-        self._lock = threading.Lock()
+        self._lock = forking.Lock()
         with path.open("rb") as file:
             self.identity = identity(os.fstat(file.fileno()))
             try:

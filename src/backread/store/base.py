@@ -295,11 +295,10 @@ class TurnStore(Protocol):
     ) -> DeleteReceipt:
         """Erase turns with all that is derived from them: postings, vectors, links, and entries that rest on them.
 
-        With neither `turn_ids` nor `session_id` the whole user goes. Unknown ids erase nothing. Rows are overwritten
-        and the write-ahead log is emptied before it returns; with `scrub` no byte of them is left in the file.
-
-        Raises:
-            StoreBusyError: the turns are erased, but a reader kept the log from being emptied; delete once more.
+        With neither `turn_ids` nor `session_id` the whole user goes. Unknown ids erase nothing. Entries go with every
+        turn they cite or whose words their model saw; sessions that are gone leave the strategies' states. With `scrub`
+        no byte of all this is left in the files when it returns, or the receipt says `pending_scrub`; then, and
+        without `scrub`, the next delete that scrubs finishes it, or `scrub`. A failure after the commit is no error.
         """
         ...
 
@@ -309,7 +308,11 @@ class TurnStore(Protocol):
         ...
 
     def scrub(self) -> None:
-        """Leave no byte of what was erased, at the cost of writing everything else anew."""
+        """Leave no byte of what was erased, at the cost of writing everything else anew.
+
+        Raises:
+            StoreBusyError: a reader keeps some from being removed; the scrub stays due.
+        """
         ...
 
     def rebuild_text_index(self, user_id: str | None = None) -> int:

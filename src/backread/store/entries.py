@@ -19,7 +19,10 @@ from backread.store.vectors import erase_vectors
 from backread.text.analysis import index_terms
 from backread.types import Entry, EntryDraft, Source
 
-__all__ = ["commit", "drop_entries", "entry_sum", "link_sum", "read_entries", "read_entry_layout", "state_sum"]
+__all__ = ["SHOWN", "commit", "drop_entries", "entry_sum", "link_sum", "read_entries", "read_entry_layout", "state_sum"]
+
+SHOWN = -1
+"""`end` of a link that cites nothing of its turn: the model that wrote the entry saw it."""
 
 _FIELDS = ("strategy", "kind", "entry_id", "said_us", "said_offset", "version", "model", "prompt_hash", "data")
 
@@ -105,6 +108,11 @@ def _insert(db: sqlite3.Connection, secret: bytes, user: tuple[int, str], draft:
     name = entry_corpus(draft.strategy, draft.kind)
     terms, length = index_terms(draft.index_text)
     offset = draft.said_at.utcoffset() if draft.said_at else None
+    cited = {source.turn_id for source in draft.sources}
+    links = [
+        *draft.sources,
+        *(Source(turn_id, 0, SHOWN) for turn_id in dict.fromkeys(draft.shown) if turn_id not in cited),
+    ]
     row: dict[str, Any] = {
         "user_pk": user_pk,
         "corpus_pk": corpus_pk(db, user_pk, name),
@@ -119,7 +127,7 @@ def _insert(db: sqlite3.Connection, secret: bytes, user: tuple[int, str], draft:
         "prompt_hash": enc(draft.prompt_hash),
         "data": json.dumps(draft.data, ensure_ascii=True, sort_keys=True, separators=(",", ":")),
         "index_text": enc(draft.index_text),
-        "links": len(draft.sources),
+        "links": len(links),
     }
     row["sum"] = entry_sum(enc(user_id) or b"", row)
     doc = db.execute(
@@ -129,7 +137,7 @@ def _insert(db: sqlite3.Connection, secret: bytes, user: tuple[int, str], draft:
         row,
     ).lastrowid
     assert doc is not None
-    for number, source in enumerate(draft.sources):
+    for number, source in enumerate(links):
         link = (doc, number, require_turn(db, user_pk, source.turn_id), source.start, source.end)
         db.execute("INSERT INTO links VALUES (?, ?, ?, ?, ?, ?)", (*link, link_sum(*link)))
     hashed = hash_terms(terms, TermHasher(secret, enc(user_id) or b"", name))
@@ -177,6 +185,7 @@ def read_entries(
     else:
         found = (db.execute(f"{_READ} AND doc = ?2", (user_pk, doc)).fetchone() for doc in docs)
         rows = [row for row in found if row is not None]
+    links = [_links(db, row[0]) for row in rows]
     return [
         Entry(
             entry_id=dec(row[1]),
@@ -184,17 +193,22 @@ def read_entries(
             kind=dec(row[3]),
             data=json.loads(row[4]),
             index_text=dec(row[5]),
-            sources=_sources(db, row[0]),
+            sources=tuple(link for link in found_links if not _only_shown(link)),
             said_at=from_us(row[6], row[7]),
             model=dec(row[8]),
             prompt_hash=dec(row[9]),
             version=row[10],
+            shown=tuple(link.turn_id for link in found_links if _only_shown(link)),
         )
-        for row in rows
+        for row, found_links in zip(rows, links, strict=True)
     ]
 
 
-def _sources(db: sqlite3.Connection, doc: int) -> tuple[Source, ...]:
+def _only_shown(link: Source) -> bool:
+    return link.end == SHOWN
+
+
+def _links(db: sqlite3.Connection, doc: int) -> tuple[Source, ...]:
     rows = db.execute(
         "SELECT turn_id, start, end FROM links JOIN turns ON turns.doc = turn_doc WHERE entry_doc = ? ORDER BY number",
         (doc,),

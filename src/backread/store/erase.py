@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from backread.store.base import TURNS
-from backread.store.entries import drop_entries, set_state
+from backread.store.entries import SHOWN, drop_entries, set_state
 from backread.store.indexing import TermHasher, indexed_text
 from backread.store.replies import drop_replies, drop_replies_on
 from backread.store.rows import FIRST, dec, enc, turn_sum
+from backread.store.states import without_sessions
 from backread.store.turns import find_corpus, hash_terms, wire_id
 from backread.store.vectors import erase_vectors
 from backread.text.analysis import index_terms
@@ -31,18 +32,24 @@ def erase(
     if turn_ids is None and session_id is None:
         return _erase_user(db, user_pk, user_id)
     docs = _selected(db, user_pk, turn_ids, session_id)
-    sessions = {db.execute("SELECT session_pk FROM turns WHERE doc = ?", (doc,)).fetchone()[0] for doc in docs}
+    sessions = {_one(db, "SELECT session_pk FROM turns WHERE doc = ?", doc) for doc in docs}
     corpus = find_corpus(db, user_id, TURNS) or 0
     hasher = TermHasher(secret, enc(user_id) or b"", TURNS)
     postings = sum(_erase_postings(db, hasher, corpus, doc) for doc in docs)
     vectors = erase_vectors(db, corpus, docs)
-    entries, waiting = _erase_entries_on(db, user_pk, enc(user_id) or b"", docs)
+    entries, waiting = _erase_entries_on(db, user_pk, docs)
     drop_replies_on(db, user_pk, docs)
     _unlink_superseding(db, user_pk, enc(user_id) or b"", docs)
     db.executemany("DELETE FROM turns WHERE doc = ?", [(doc,) for doc in docs])
-    removed = sum(_settle_session(db, session_pk) for session_pk in sessions)
+    names = {pk: dec(_one(db, "SELECT session_id FROM sessions WHERE session_pk = ?", pk)) for pk in sessions}
+    gone = [names[session_pk] for session_pk in sorted(sessions) if _settle_session(db, session_pk)]
+    _settle_states(db, user_pk, enc(user_id) or b"", gone)
     db.execute("UPDATE users SET version = version + 1 WHERE user_pk = ?", (user_pk,))
-    return DeleteReceipt(user_id, len(docs), removed, entries, postings, vectors, waiting)
+    return DeleteReceipt(user_id, len(docs), len(gone), entries, postings, vectors, waiting)
+
+
+def _one(db: sqlite3.Connection, sql: str, key: int) -> Any:  # noqa: ANN401 -- a column of any type
+    return db.execute(sql, (key,)).fetchone()[0]
 
 
 def _selected(
@@ -100,8 +107,8 @@ def _erase_postings(db: sqlite3.Connection, hasher: TermHasher, corpus_pk: int, 
     return db.executemany("DELETE FROM postings WHERE corpus_pk = ? AND term = ? AND doc = ?", keys).rowcount
 
 
-def _erase_entries_on(db: sqlite3.Connection, user_pk: int, user_id: bytes, docs: Sequence[int]) -> tuple[int, int]:
-    """Drop every entry that rests on one of `docs`, note its other sources for rebuilding, and bump its strategy."""
+def _erase_entries_on(db: sqlite3.Connection, user_pk: int, docs: Sequence[int]) -> tuple[int, int]:
+    """Drop every entry that rests on one of `docs` or whose model saw it, and note its other sources for rebuilding."""
     gone = set(docs)
     hit: dict[int, bytes] = {}
     for doc in docs:
@@ -111,18 +118,26 @@ def _erase_entries_on(db: sqlite3.Connection, user_pk: int, user_id: bytes, docs
         hit.update(rows.fetchall())
     waiting: set[tuple[bytes, int]] = set()
     for entry, strategy in hit.items():
-        sources = db.execute("SELECT turn_doc FROM links WHERE entry_doc = ?", (entry,)).fetchall()
+        # Turns that were only shown have entries of their own.
+        cited = "SELECT turn_doc FROM links WHERE entry_doc = ? AND end IS NOT ?"
+        sources = db.execute(cited, (entry, SHOWN)).fetchall()
         waiting.update((strategy, turn) for (turn,) in sources if turn not in gone)
     dropped = drop_entries(db, hit)
     db.executemany("DELETE FROM rebuilds WHERE user_pk = ? AND turn_doc = ?", [(user_pk, doc) for doc in docs])
     db.executemany(
         "INSERT OR IGNORE INTO rebuilds VALUES (?, ?, ?)", [(user_pk, strategy, turn) for strategy, turn in waiting]
     )
-    # Every strategy that was building on the record must look again, not only those whose entries were hit.
+    return dropped, len({turn for _, turn in waiting})
+
+
+def _settle_states(db: sqlite3.Connection, user_pk: int, user_id: bytes, gone: Sequence[str]) -> None:
+    """Take sessions that are gone out of every strategy's state, and give it a new version.
+
+    Every strategy that was building on the record must look again, not only those whose entries were hit.
+    """
     states = db.execute("SELECT strategy, version, state FROM strategy_states WHERE user_pk = ?", (user_pk,)).fetchall()
     for strategy, version, state in states:
-        set_state(db, user_pk, user_id, strategy, version + 1, state)
-    return dropped, len({turn for _, turn in waiting})
+        set_state(db, user_pk, user_id, strategy, version + 1, without_sessions(state, gone))
 
 
 def _unlink_superseding(db: sqlite3.Connection, user_pk: int, user_id: bytes, docs: Sequence[int]) -> None:

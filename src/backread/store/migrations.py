@@ -14,7 +14,16 @@ from dataclasses import dataclass
 
 from backread.errors import SchemaTooNewError, StoreCorruptError
 
-__all__ = ["APPLICATION_ID", "MIGRATIONS", "Migration", "meta_sum", "migrate", "migration_sum", "refuse_foreign"]
+__all__ = [
+    "APPLICATION_ID",
+    "MIGRATIONS",
+    "Migration",
+    "meta_sum",
+    "migrate",
+    "migration_sum",
+    "refuse_foreign",
+    "refuse_newer",
+]
 
 APPLICATION_ID = 0x42524431  # "BRD1" in the file header, so that another program's database is refused
 
@@ -166,6 +175,15 @@ def _applied(connection: sqlite3.Connection) -> int:
     """How many migrations the file has had; they are numbered from 1 without gaps."""
     if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'migrations'").fetchone():
         return 0
+    return refuse_newer(connection)
+
+
+def refuse_newer(connection: sqlite3.Connection) -> int:
+    """How many migrations a store has had.
+
+    Raises:
+        SchemaTooNewError: one of them isn't known to this version.
+    """
     applied: int = connection.execute("SELECT coalesce(max(number), 0) FROM migrations").fetchone()[0]
     if applied > len(MIGRATIONS):
         raise SchemaTooNewError(

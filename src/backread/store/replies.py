@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from backread.errors import NotFoundError
 from backread.store.connection import ConnectionPool
 from backread.store.rows import checksum, enc
+from backread.store.scrubbing import SCRUB_WAIT_S, note_erased
 from backread.store.turns import require_turn, user_row
 
 __all__ = ["StoredTexts", "drop_replies", "drop_replies_on", "reply_sum"]
@@ -76,9 +77,7 @@ class StoredTexts:
         """Erase what rests on one of these turns, or everything of the user for None; how many there were.
 
         What rests on any turn of the user goes with each of them. `TurnStore.delete` does the same by itself.
-
-        Raises:
-            StoreBusyError: a reader kept the log from being emptied of them; drop once more.
+        Copies that the database made when it moved rows can stay behind until the next scrub.
         """
         with self._pool.write() as db:
             user = user_row(db, user_id)
@@ -89,7 +88,9 @@ class StoredTexts:
             else:
                 dropped = drop_replies_on(db, user[0], _docs(db, user[0], turn_ids))
                 dropped += _drop(db, _ON_ANY_TURN, (user[0],)) if turn_ids else 0
-        self._pool.empty_log()
+            if dropped:
+                note_erased(db, asked=False)
+        self._pool.empty_log(SCRUB_WAIT_S)
         return dropped
 
 

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
-import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from backread.errors import NotFoundError, StoreCorruptError
+from backread import forking
+from backread.errors import NotFoundError, StoreBusyError, StoreCorruptError
 from backread.store import entries as entry_rows
 from backread.store import verify as proof
 from backread.store.ann import ANN_BYTES, AnnIndexes, corpus_keys
 from backread.store.base import TURNS, Appended, BuiltIndex, Cosines, PendingDoc, Postings, Progress
 from backread.store.connection import ConnectionPool
 from backread.store.erase import erase
+from backread.store.file import loose
 from backread.store.indexing import TermHasher, indexed_text, passage_header, passage_text
 from backread.store.layout import Layout
 from backread.store.migrations import meta_sum
 from backread.store.replies import StoredTexts
 from backread.store.rows import TURN_COLUMNS, dec, enc, from_us, turn_from_row
+from backread.store.scrubbing import SCRUB_WAIT_S, Scrubber, due_step, note_erased
 from backread.store.turns import (
     append,
     find_corpus,
@@ -93,18 +96,20 @@ class SqliteStore:
     def __init__(
         self, path: str | Path, *, vector_cache_bytes: int = 256 * 1024 * 1024, ann_bytes: int = ANN_BYTES
     ) -> None:
-        self.path = Path(path)
+        self._pool = ConnectionPool(Path(path))
+        self.path = self._pool.path
         self._ann = AnnIndexes(self.path, cached=vector_cache_bytes, least=ann_bytes)
         self._vectors = VectorCache(vector_cache_bytes)
-        self._pool = ConnectionPool(self.path)
+        self._scrubber = Scrubber(self._pool, self._ann.folder)
         self.replies = StoredTexts(self._pool)
         self._layouts: OrderedDict[tuple[int, str], tuple[int, Layout]] = OrderedDict()
-        self._layouts_lock = threading.Lock()
+        self._layouts_lock = forking.Lock()
         try:
             self._secret, self._analyzer = self._settings()
         except BaseException:
             self._pool.close()
             raise
+        self._scrubber.tried(all_of_it=False, wait_s=0)  # what a crash or a reader left to be done
 
     def _settings(self) -> tuple[bytes, str]:
         """(secret, analyzer); a fresh file gets this version's analyzer."""
@@ -148,16 +153,19 @@ class SqliteStore:
                 corpora = corpus_keys(db, user[0])
                 receipt = erase(db, self._secret, (user[0], user_id), turn_ids, session_id)
                 self._ann.remove(corpora if receipt.turns or receipt.vectors else ())
-        whole_user = user is not None and turn_ids is None and session_id is None  # its id and replies go, turns or not
-        if scrub and (receipt.turns or whole_user):
-            self._pool.scrub()
-        else:
-            self._pool.empty_log()  # what a delete before this one may have had to leave there
-        return receipt
+                whole_user = turn_ids is None and session_id is None  # its id and replies go, turns or not
+                if receipt.turns or whole_user:
+                    note_erased(db, asked=scrub)
+        done = self._scrubber.tried(all_of_it=scrub, wait_s=SCRUB_WAIT_S if scrub else 0)
+        return replace(receipt, pending_scrub=not done)
 
     def scrub(self) -> None:
         """See `TurnStore.scrub`."""
-        self._pool.scrub()
+        if not self._scrubber.rewrite(SCRUB_WAIT_S):
+            raise StoreBusyError(
+                f"{self.path}: a reader keeps the log, which may still hold what was erased; the scrub stays due",
+                hint="it is finished when the reader is gone, by the next scrub, delete or open of the store",
+            )
 
     # --- reading turns
 
@@ -526,7 +534,8 @@ class SqliteStore:
                         checked[part] = checked.get(part, 0) + count
             finally:
                 db.text_factory = str
-        return VerifyReport(checked, tuple(faults))
+            notices = list(_notices(db, self.path))
+        return VerifyReport(checked, tuple(faults), tuple(notices))
 
     def stats(self, user_id: str | None = None) -> Stats:
         """See `TurnStore.stats`."""
@@ -557,6 +566,16 @@ class SqliteStore:
     def close(self) -> None:
         """See `TurnStore.close`."""
         self._pool.close()
+
+
+def _notices(db: sqlite3.Connection, path: Path) -> Iterator[str]:
+    """What somebody should know of the files, though nothing is damaged."""
+    with contextlib.suppress(sqlite3.Error):  # then it is among the faults
+        if (step := due_step(db)) is not None:
+            why = "turns were deleted without scrubbing" if step == "later" else "a delete was not finished"
+            yield f"a scrub is due: {why}, and bytes of them may still be in the files; run `backread scrub`"
+    for file in loose(path):
+        yield f"others on this machine may read or write {file}: chmod {'700' if file.is_dir() else '600'} it"
 
 
 def _set_meta(db: sqlite3.Connection, name: str, value: bytes) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from dataclasses import dataclass
 
+from backread import forking
 from backread.store.base import Progress
 from backread.store.layout import Layout
 from backread.store.vectors import StoredVectors
@@ -34,7 +34,7 @@ class VectorCache:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._kept: OrderedDict[tuple[int, int], CachedVectors] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = forking.Lock()
 
     def get(self, key: tuple[int, int]) -> CachedVectors | None:
         """What is kept of a (corpus, embedder)."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import threading
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 
 import numpy as np
@@ -385,6 +387,34 @@ class TurnStoreContract:
         assert store.verify().ok
         store.commit("ann", "lean", 2, rebuilt=[ids[1]])
         assert store.turns_to_rebuild("ann", "lean") == []
+
+    def test_an_entry_goes_with_a_turn_its_model_saw_and_does_not_cite_it(self, store: TurnStore) -> None:
+        cited, shown, other = (item.turn_id or "" for item in store.append("ann", [draft(f"turn {n}") for n in "abc"]))
+        seen = replace(self.entry("e1", cited), shown=(cited, shown))
+        store.commit("ann", "lean", 0, [seen, self.entry("e2", other)])
+        (entry,) = (entry for entry in store.entries("ann", "lean") if entry.entry_id == "e1")
+        assert (entry.sources, entry.shown) == ((Source(cited, 0, 1),), (shown,))
+        assert store.verify().ok
+        receipt = store.delete("ann", turn_ids=[shown])
+        assert (receipt.entries, receipt.to_rebuild) == (1, 1)
+        assert [entry.entry_id for entry in store.entries("ann", "lean")] == ["e2"]
+        assert store.turns_to_rebuild("ann", "lean") == [cited]
+        assert store.verify().ok
+
+    def test_a_session_that_is_gone_leaves_the_states(self, store: TurnStore) -> None:
+        ids = self.fill(store)
+        rows = {"s0": ["f0", ["event:s0:1"]], "s1": ["f1", ["event:s1:1"]]}
+        state = {
+            "sessions": {"built": rows, "failed": {"s0": ["ModelError", 1]}},
+            "more": {"alone": {"event:s0:1": "x"}},
+        }
+        store.commit("ann", "lean", 1, state=json.dumps(state).encode())
+        store.delete("ann", turn_ids=[ids[0]])
+        assert json.loads(store.strategy_state("ann", "lean")[1] or b"") == state  # s0 has another turn
+        store.delete("ann", turn_ids=[ids[2]])
+        left = {"sessions": {"built": {"s1": rows["s1"]}, "failed": {}}, "more": {"alone": {}}}
+        assert json.loads(store.strategy_state("ann", "lean")[1] or b"") == left
+        assert store.verify().ok
 
     def test_deleting_a_session_or_user_leaves_the_others(self, store: TurnStore) -> None:  # DEL-03
         self.fill(store)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-import threading
 import unicodedata
 from array import array
 from functools import cache, lru_cache
 from typing import Protocol
 
 import snowballstemmer
+
+from backread import forking
 
 __all__ = ["Offsets", "fold_word", "marks_class", "normalise", "stem_word", "symbols_class"]
 
@@ -53,7 +54,7 @@ _STEMMERS = (
 )
 # Longer or mixed strings are identifiers, hashes and base64: stemming them costs time and gains nothing.
 _LONGEST_STEMMED = 40
-_stem_lock = threading.Lock()
+_stem_lock = forking.Lock()
 
 
 class Offsets:

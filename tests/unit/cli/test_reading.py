@@ -1,12 +1,16 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import Result
+
+from backread import Memory
 
 Run = Callable[..., Result]
 Data = Callable[..., Any]
@@ -93,6 +97,36 @@ def test_delete_a_session_and_a_user(run: Run, data: Data) -> None:
     assert [user["user_id"] for user in data("users")] == ["bob"]
 
 
+def test_scrub(run: Run, data: Data, filled: Path) -> None:
+    assert data("scrub") == {"path": str(filled), "scrubbed": True}
+    assert run("scrub").stdout == f"nothing that was deleted is left in {filled}\n"
+
+
+def test_a_scrub_that_is_due_is_told_of_and_done(run: Run, data: Data, filled: Path) -> None:
+    with Memory.open(filled, embedder=None) as memory:
+        turn = next(iter(memory.turns(user_id="ann")))
+        assert memory.delete(user_id="ann", turn_id=turn.turn_id, scrub=False).pending_scrub
+    told = run("verify")
+    assert "no fault" in told.stdout
+    assert "run `backread scrub`" in told.stderr
+    assert len(data("verify")["notices"]) == 1
+    run("scrub")
+    assert data("verify")["notices"] == []
+
+
+def test_a_reader_keeps_a_delete_pending_and_scrub_from_ending(run: Run, data: Data, filled: Path) -> None:
+    with closing(sqlite3.connect(filled, isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM turns").fetchone()
+        told = run("delete", "--user", "ann", "--session", "garden", "--yes")
+        assert told.stdout.startswith("deleted 2 turns")
+        assert "backread scrub" in told.stderr
+        assert "stays due" in run("scrub", code=4).stderr
+        reader.execute("ROLLBACK")
+    assert data("verify")["notices"] == []  # opening finished it
+    assert b"spare key" not in filled.read_bytes()
+
+
 @pytest.mark.parametrize(
     "args", [("--user", ""), ("--user", " "), ("--user", "ann", "--session", ""), ("--user", "ann", "--turn", "")]
 )
@@ -139,8 +173,6 @@ def test_verify_finds_nothing_wrong(run: Run, data: Data) -> None:
 
 
 def test_verify_names_faults_and_ends_with_6(run: Run, data: Data, filled: Path) -> None:
-    import sqlite3
-
     with sqlite3.connect(filled) as db:
         db.execute("UPDATE turns SET text = ? WHERE rowid = 1", (b"The spare key is gone.",))
     db.close()

@@ -85,6 +85,11 @@ class TestKeys:
         assert server.problem("GET", path, status=403, key="ann's")["detail"] == "this needs the key of an admin"
         assert server.send("GET", path, key="root").status_code == 200
 
+    def test_scrubbing_is_for_admins(self, server: Rest) -> None:
+        problem = server.problem("POST", "/v1/scrub", status=403, key="ann's")
+        assert problem["detail"] == "this needs the key of an admin"
+        assert server.send("POST", "/v1/scrub", key="root").json() == {"scrubbed": True}
+
     def test_a_key_does_its_work(self, server: Rest) -> None:
         server.add("I like tea", user_id="ann", key="ann's")
         assert len(server.get(users_path("ann", "turns"), key="ann's")["items"]) == 2

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +56,20 @@ def test_counts(server: Rest) -> None:
     found = server.get("/v1/stats")
     assert (found["users"], found["sessions"], found["turns"], found["embedder"]) == (2, 2, 3, None)
     assert found["bytes"] > 0
+
+
+def test_a_delete_beside_a_reader_is_done_and_its_scrub_is_finished_later(server: Rest, memory: Memory) -> None:
+    server.add("my code is zebra-7731", user_id="ann")
+    path = memory.settings.path
+    with closing(sqlite3.connect(path, isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM turns").fetchone()
+        receipt = server.delete("/v1/users/ann?confirm=everything")
+        assert (receipt["turns"], receipt["pending_scrub"]) == (1, True)
+        assert server.problem("POST", "/v1/scrub", status=503)["type"] == "urn:backread:StoreBusyError"
+        reader.execute("ROLLBACK")
+    assert server.post("/v1/scrub", None) == {"scrubbed": True}
+    assert [file.name for file in path.parent.glob("m.db*") if b"zebra-7731" in file.read_bytes()] == []
 
 
 class TestMetrics:
@@ -116,6 +132,7 @@ class TestDescription:
             f"GET {user}/sessions/{{session_id}}/turns",
             f"GET {user}/turns",
             f"GET {user}/turns/{{turn_id}}",
+            "POST /v1/scrub",
             f"POST {user}/ask",
             f"POST {user}/builds",
             f"POST {user}/builds/{{build_id}}/cancel",

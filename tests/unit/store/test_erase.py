@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from store_samples import NOON, draft, entry
 
-from backread.errors import StoreBusyError
 from backread.store.base import TURNS, Progress
 from backread.store.sqlite import SqliteStore
 
@@ -108,25 +107,6 @@ def test_the_id_of_a_deleted_user_is_gone(store: SqliteStore, tmp_path: Path) ->
         store.delete(f"user-{n:04}@example.org")
     content = b"".join(path.read_bytes() for path in sorted(tmp_path.iterdir()))
     assert [n for n in range(50) if f"user-{n:04}@".encode() in content] == [n for n in range(50) if n % 5]
-
-
-def test_a_reader_that_keeps_the_log_open_is_told_of_and_a_second_delete_finishes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("backread.store.connection.BUSY_TIMEOUT_S", 0.05)
-    path = tmp_path / "memory.db"
-    with closing(SqliteStore(path)) as store, closing(SqliteStore(path)) as other:
-        fill(store, "ann")
-        with other._pool.read() as db:
-            db.execute("SELECT count(*) FROM turns").fetchone()
-            with pytest.raises(StoreBusyError, match="deleted, but") as caught:
-                store.delete("ann")
-        assert "once more" in (caught.value.hint or "")
-        assert store.layout("ann").size == 0
-        assert found(tmp_path) != set()
-        assert store.delete("ann").turns == 0
-        assert found(tmp_path) == set()
-        assert other.verify().ok
 
 
 def test_copies_that_sqlite_made_while_it_moved_rows_are_gone_too(store: SqliteStore, tmp_path: Path) -> None:

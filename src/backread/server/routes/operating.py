@@ -37,6 +37,20 @@ def stats(served: Served) -> Response:
     return answered(served.memory.stats())
 
 
+@dataclass(frozen=True, slots=True)
+class Scrubbed:
+    """That no byte of what was deleted is left in the store's files."""
+
+    scrubbed: Literal[True]
+
+
+@router.post("/v1/scrub", response_model=Scrubbed, dependencies=[AdminOnly, NoQuery], responses=fails(503))
+def scrub(served: Served) -> Response:
+    """Write the store anew, so that no byte of what was deleted is left: finishes deletes with `pending_scrub`."""
+    served.memory.scrub()
+    return answered(Scrubbed(True))
+
+
 @router.get("/healthz", response_model=Health, dependencies=[NoQuery], responses=fails())
 def health() -> Response:
     """The process answers."""

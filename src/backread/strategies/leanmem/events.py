@@ -86,7 +86,14 @@ class Events:
 
 
 def evolved(
-    parts: Sequence[Entry], topic: str, anchor: str, state: str, *, model: str | None, prompt_hash: str | None
+    parts: Sequence[Entry],
+    topic: str,
+    anchor: str,
+    state: str,
+    *,
+    model: str | None,
+    prompt_hash: str | None,
+    beside: Sequence[Entry] = (),
 ) -> EntryDraft:
     """The event that some written ones make together; their states are its timeline, word for word.
 
@@ -97,6 +104,7 @@ def evolved(
         state: how things stand now.
         model: what wrote these three.
         prompt_hash: how it was asked.
+        beside: events that it saw as well.
     """
     marks = {part.entry_id: digest(part) for part in parts}
     timeline = [{"t": part.data["anchor"] or day_of(part.said_at), "state": part.data["state"]} for part in parts]
@@ -122,4 +130,10 @@ def evolved(
         said_at=latest.said_at,
         model=model,
         prompt_hash=prompt_hash,
+        shown=tuple(dict.fromkeys(turn_id for entry in (*parts, *beside) for turn_id in _seen(entry))),
     )
+
+
+def _seen(entry: Entry) -> list[str]:
+    """The turns whose words an entry may have."""
+    return [*(source.turn_id for source in entry.sources), *entry.shown]

@@ -248,7 +248,9 @@ class Evolution:
             anchor = reply.temporal_anchor if supported else str(parts[-1].data["anchor"])
             topic = reply.topic or str(target.data["topic"])
             hash_ = prompt("evolve").hash
-            return evolved(parts, topic, anchor, reply.state, model=self.chat.name, prompt_hash=hash_)
+            return evolved(
+                parts, topic, anchor, reply.state, model=self.chat.name, prompt_hash=hash_, beside=[target, *others]
+            )
         reason = "the latest state stands for the model's, which was empty, old or of other events"
         self.degraded.append(Degradation("evolution", reason, 1))
         latest = parts[-1]

@@ -114,6 +114,7 @@ def known_entries(entries: Iterable[Entry], shelf: Shelf) -> Known:
             entry.said_at,
             entry.model,
             entry.prompt_hash,
+            entry.shown,
         )
         found.setdefault((entry.data["sessions"][0], entry.data["segment"]), []).append(draft)
     return found

@@ -231,6 +231,7 @@ def _drafts(strategy: str, prefix: str, topics: Sequence[Topic], found: _Found, 
                 said_at=turn.said_at,
                 model=model,
                 prompt_hash=extract_prompt().hash,
+                shown=tuple(by_id),
             )
         )
     return drafts

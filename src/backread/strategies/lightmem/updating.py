@@ -376,6 +376,7 @@ def _updated(made: _Decided, model: str, settings: Settings) -> EntryDraft:
         entries[0].said_at,
         model,
         update_prompt().hash,
+        tuple(dict.fromkeys(turn_id for entry in entries for turn_id in entry.shown)),
     )
 
 

@@ -191,7 +191,7 @@ def test_nothing_of_a_deleted_turn_is_left(tmp_path: Path) -> None:  # DEL-01
         memory.build(user_id="ann", strategy="lightmem", flush=True, maintain=True)
         assert "7719" in memory.recall("locker code", user_id="ann", strategy="lightmem").rendered
         receipt = memory.delete(user_id="ann", turn_id=first)
-        assert receipt.entries == 1
+        assert (receipt.entries, receipt.to_rebuild) == (2, 1)  # the model saw both turns when it wrote each fact
     with Memory.open(path, embedder=HashEmbedder(), model=chat) as memory:
         for build in (False, True):
             if build:
