@@ -114,6 +114,10 @@ class TurnStore(Protocol):
         """The turns of `docs`, in that order; a doc that is gone is left out."""
         ...
 
+    def text_bytes(self, user_id: str, docs: Sequence[int]) -> list[int]:
+        """How large each of `docs` is to read: bytes of text, caption and attachments; 0 for a doc that is gone."""
+        ...
+
     def docs_of_turns(self, user_id: str, turn_ids: Sequence[str]) -> dict[str, int]:
         """turn_id or external_id -> doc for those that exist; a turn id wins over an equal external id."""
         ...

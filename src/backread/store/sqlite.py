@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from backread.errors import NotFoundError, StoreCorruptError
 from backread.store import entries as entry_rows
 from backread.store import verify as proof
+from backread.store.agreement import agree_on_users
 from backread.store.ann import ANN_BYTES, AnnIndexes, corpus_keys
 from backread.store.base import TURNS, Appended, BuiltIndex, Cosines, PendingDoc, Postings, Progress
 from backread.store.connection import ConnectionPool
@@ -22,8 +23,9 @@ from backread.store.erase import erase
 from backread.store.indexing import TermHasher, indexed_text, passage_header, passage_text
 from backread.store.layout import Layout
 from backread.store.migrations import meta_sum
+from backread.store.reading import docs_of, read_sessions, read_turns, text_bytes
 from backread.store.replies import StoredTexts
-from backread.store.rows import TURN_COLUMNS, dec, enc, from_us, turn_from_row
+from backread.store.rows import DamagedRowError, dec, enc, of_kinds
 from backread.store.turns import (
     append,
     find_corpus,
@@ -31,7 +33,6 @@ from backread.store.turns import (
     prepare,
     read_layout,
     user_row,
-    wire_id,
 )
 from backread.store.vector_cache import CachedVectors, VectorCache
 from backread.store.vectors import (
@@ -99,6 +100,7 @@ class SqliteStore:
         self._pool = ConnectionPool(self.path)
         self.replies = StoredTexts(self._pool)
         self._layouts: OrderedDict[tuple[int, str], tuple[int, Layout]] = OrderedDict()
+        self._users_agree = False
         self._layouts_lock = threading.Lock()
         try:
             self._secret, self._analyzer = self._settings()
@@ -109,7 +111,10 @@ class SqliteStore:
     def _settings(self) -> tuple[bytes, str]:
         """(secret, analyzer); a fresh file gets this version's analyzer."""
         with self._pool.read() as db:
-            meta: dict[str, bytes] = dict(db.execute("SELECT name, value FROM meta").fetchall())
+            rows = db.execute("SELECT name, value, sum FROM meta").fetchall()
+            if not all(of_kinds(row, (str, bytes)) and meta_sum(*row[:2]) == row[2] for row in rows):
+                raise DamagedRowError("a setting of the store does not match its checksum")
+            meta: dict[str, bytes] = {name: value for name, value, _ in rows}
         if "secret" not in meta:
             raise StoreCorruptError(
                 f"{self.path}: the secret of the text index is missing", hint="restore the file from a backup"
@@ -166,8 +171,16 @@ class SqliteStore:
         with self._pool.read() as db:
             return self._layout(db, user_id, corpus)
 
-    def _layout(self, db: sqlite3.Connection, user_id: str, corpus: str) -> Layout:
+    def _user(self, db: sqlite3.Connection, user_id: str) -> tuple[int, int] | None:
+        """As `user_row`; before the first time that None is believed, the index of users is compared with them all."""
         user = user_row(db, user_id)
+        if user is None and not self._users_agree:
+            agree_on_users(db)
+            self._users_agree = True
+        return user
+
+    def _layout(self, db: sqlite3.Connection, user_id: str, corpus: str) -> Layout:
+        user = self._user(db, user_id)
         if user is None:
             return _NO_TURNS
         user_pk, version = user
@@ -176,11 +189,13 @@ class SqliteStore:
             if cached is not None and cached[0] == version:
                 self._layouts.move_to_end((user_pk, corpus))
                 return cached[1]
+        # What was compared once in this process isn't compared again when turns are added.
+        proved = int(cached[1].docs.max(initial=0)) if cached is not None else 0
         if corpus == TURNS:
-            layout = read_layout(db, user_pk)
+            layout = read_layout(db, user_pk, proved)
         else:
             pk = find_corpus(db, user_id, corpus)
-            layout = _NO_TURNS if pk is None else entry_rows.read_entry_layout(db, pk)
+            layout = _NO_TURNS if pk is None else entry_rows.read_entry_layout(db, pk, proved)
         with self._layouts_lock:
             self._layouts[user_pk, corpus] = (version, layout)
             self._layouts.move_to_end((user_pk, corpus))
@@ -192,49 +207,33 @@ class SqliteStore:
     def turns_by_doc(self, user_id: str, docs: Sequence[int]) -> list[Turn]:
         """See `TurnStore.turns_by_doc`."""
         with self._pool.read() as db:
+            return read_turns(db, self._layout(db, user_id, TURNS), user_id, docs)
+
+    def text_bytes(self, user_id: str, docs: Sequence[int]) -> list[int]:
+        """See `TurnStore.text_bytes`."""
+        with self._pool.read() as db:
             layout = self._layout(db, user_id, TURNS)
-            rows = layout.rows(np.array(docs, dtype=np.int64))
-            starts = np.searchsorted(layout.session, np.arange(len(layout.session_ids)))
-            sql = f"SELECT {TURN_COLUMNS} FROM turns t JOIN sessions s USING(session_pk) WHERE t.doc = ?"
-            return [
-                turn_from_row(db.execute(sql, (doc,)).fetchone(), int(row - starts[layout.session[row]]))
-                for doc, row in zip(docs, rows.tolist(), strict=True)
-                if row >= 0
-            ]
+            return text_bytes(db, np.where(layout.rows(np.array(docs, np.int64)) >= 0, docs, 0).tolist())
 
     def docs_of_turns(self, user_id: str, turn_ids: Sequence[str]) -> dict[str, int]:
         """See `TurnStore.docs_of_turns`."""
-        found: dict[str, int] = {}
         with self._pool.read() as db:
-            user = user_row(db, user_id)
-            for name in turn_ids if user else ():
-                row = db.execute(
-                    "SELECT doc FROM turns WHERE user_pk = ?1 AND (turn_id = ?2 OR external_id = ?3)"
-                    " ORDER BY turn_id = ?2 DESC",
-                    (user[0] if user else 0, wire_id(name), enc(name)),
-                ).fetchone()
-                if row:
-                    found[name] = row[0]
-        return found
+            user = self._user(db, user_id)
+            return docs_of(db, user[0], turn_ids) if user else {}
 
     def sessions(self, user_id: str) -> list[Session]:
         """See `TurnStore.sessions`."""
         with self._pool.read() as db:
-            rows = db.execute(
-                "SELECT s.session_id, count(*), min(t.said_us), max(t.said_us), max(t.said_offset) FROM users"
-                " JOIN sessions s USING(user_pk) JOIN turns t USING(session_pk) WHERE users.user_id = ?"
-                " GROUP BY session_pk ORDER BY s.order_us, s.session_pk",
-                (enc(user_id),),
-            ).fetchall()
-        return [
-            Session(dec(session_id), turns, from_us(first, offset), from_us(last, offset))
-            for session_id, turns, first, last, offset in rows
-        ]
+            return read_sessions(db, self._layout(db, user_id, TURNS), user_id)
 
     def users(self) -> list[str]:
         """See `TurnStore.users`."""
         with self._pool.read() as db:
-            rows = db.execute("SELECT user_id FROM users WHERE user_pk IN (SELECT user_pk FROM sessions)").fetchall()
+            agree_on_users(db)
+            # Each user once, by the first of their sessions: not a row for each session.
+            rows = db.execute(
+                "SELECT user_id FROM users u WHERE EXISTS (SELECT 1 FROM sessions s WHERE s.user_pk = u.user_pk)"
+            ).fetchall()
         return sorted(dec(row[0]) for row in rows)
 
     # --- text index

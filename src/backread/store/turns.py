@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from backread.errors import ConflictError, InvalidInputError, NotFoundError, TimeError, TurnTooLargeError
-from backread.store.base import Appended
+from backread.store.agreement import agree_on_corpora, agree_on_turns
+from backread.store.base import TURNS, Appended
 from backread.store.indexing import TermHasher, indexed_text
 from backread.store.layout import UNKNOWN_TIME, Layout
-from backread.store.rows import FIRST, dec, draft_fields, enc, turn_sum
+from backread.store.rows import FIRST, DamagedRowError, dec, draft_fields, enc, turn_sum
 from backread.text.analysis import index_terms
 from backread.text.cues import turn_cues
 from backread.types import TurnDraft
@@ -71,11 +73,21 @@ def hash_terms(terms: dict[str, int], hasher: TermHasher) -> dict[int, int]:
 
 
 def user_row(db: sqlite3.Connection, user_id: str) -> tuple[int, int] | None:
-    """(user_pk, version) of a user, None when nothing was ever stored for it."""
-    row: tuple[int, int] | None = db.execute(
-        "SELECT user_pk, version FROM users WHERE user_id = ?", (enc(user_id),)
+    """(user_pk, version) of a user, None when nothing was ever stored for it.
+
+    Raises:
+        DamagedRowError: the index leads to another user's row.
+    """
+    row: tuple[int, int, bytes] | None = db.execute(
+        "SELECT t.user_pk, t.version, t.user_id FROM users i LEFT JOIN users t ON t.user_pk = i.user_pk"
+        " WHERE i.user_id = ?",
+        (enc(user_id),),
     ).fetchone()
-    return row
+    if row is None:
+        return None
+    if row[2] != enc(user_id):
+        raise DamagedRowError(f"user {user_id!r} differs between the table of users and its index")
+    return row[:2]
 
 
 class _Batch:
@@ -222,12 +234,27 @@ def corpus_pk(db: sqlite3.Connection, user_pk: int, name: str) -> int:
 
 
 def find_corpus(db: sqlite3.Connection, user_id: str, name: str) -> int | None:
-    """Key of a corpus, None when nothing was ever stored in it."""
+    """Key of a corpus, None when nothing was ever stored in it.
+
+    Raises:
+        DamagedRowError: the index leads to another corpus, or doesn't list all of this user's.
+    """
+    user = user_row(db, user_id)
+    if user is None:
+        return None
     row = db.execute(
-        "SELECT corpus_pk FROM corpora JOIN users USING(user_pk) WHERE user_id = ? AND name = ?",
-        (enc(user_id), enc(name)),
+        "SELECT i.corpus_pk, t.user_pk, t.name FROM corpora i LEFT JOIN corpora t ON t.corpus_pk = i.corpus_pk"
+        " WHERE i.user_pk = ? AND i.name = ?",
+        (user[0], enc(name)),
     ).fetchone()
-    return row[0] if row else None
+    if row is None:
+        agree_on_corpora(db, user[0])
+        if name != TURNS:
+            return None
+    if row is None or row[1:] != (user[0], enc(name)):
+        raise DamagedRowError(f"corpus {name!r} differs between the table of corpora and its index")
+    pk: int = row[0]
+    return pk
 
 
 def require_turn(db: sqlite3.Connection, user_pk: int, turn_id: str) -> int:
@@ -255,17 +282,27 @@ def turn_name(user_id: bytes, external_id: bytes | None, number: int) -> str:
     return "t" + base64.b32encode(digest).decode().lower()
 
 
-def read_layout(db: sqlite3.Connection, user_pk: int) -> Layout:
-    """The layout of a user's turns; ordering rule in `schema.md`."""
+def read_layout(db: sqlite3.Connection, user_pk: int, proved: int = 0) -> Layout:
+    """The layout of a user's turns; ordering rule in `schema.md`.
+
+    It comes from an index, which is compared with the table for turns from doc `proved` on.
+
+    Raises:
+        DamagedRowError: they differ.
+    """
+    agree_on_turns(db, user_pk, proved)
     sessions = db.execute(
-        "SELECT session_pk, session_id FROM sessions WHERE user_pk = ? ORDER BY order_us, session_pk", (user_pk,)
+        "SELECT session_pk, session_id, order_us, dated FROM sessions WHERE user_pk = ? ORDER BY order_us, session_pk",
+        (user_pk,),
     ).fetchall()
-    place = {pk: index for index, (pk, _) in enumerate(sessions)}
+    place = {row[0]: index for index, row in enumerate(sessions)}
     rows = db.execute(
         "SELECT session_pk, sort_us, doc, said_us, length, cues, role, speaker FROM turns INDEXED BY turns_layout"
         " WHERE user_pk = ? ORDER BY session_pk, sort_us, doc",
         (user_pk,),
     ).fetchall()
+    if place.keys() != {row[0] for row in rows}:
+        raise DamagedRowError("sessions and the turns in them differ")
     session = np.array([place[row[0]] for row in rows], dtype=np.int32)
     order = np.argsort(session, kind="stable")
     roles: dict[bytes, int] = {}
@@ -273,6 +310,7 @@ def read_layout(db: sqlite3.Connection, user_pk: int) -> Layout:
     role = np.array([roles.setdefault(row[6], len(roles)) for row in rows], dtype=np.int32)
     speaker = np.array([speakers.setdefault(row[7] or row[6], len(speakers)) for row in rows], dtype=np.int32)
     said = np.array([UNKNOWN_TIME if row[3] is None else row[3] for row in rows], dtype=np.int64)
+    _check_order(db, sessions, session, said, rows)
     superseded = db.execute(
         "SELECT supersedes, doc FROM turns WHERE user_pk = ? AND supersedes IS NOT NULL", (user_pk,)
     ).fetchall()
@@ -284,8 +322,33 @@ def read_layout(db: sqlite3.Connection, user_pk: int) -> Layout:
         cues=np.array([row[5] for row in rows], dtype=np.int8)[order],
         role=role[order],
         speaker=speaker[order],
-        session_ids=tuple(dec(session_id) for _, session_id in sessions),
+        session_ids=tuple(dec(session_id) for _, session_id, _, _ in sessions),
         roles=tuple(dec(name) for name in roles),
         speakers=tuple(dec(name) for name in speakers),
         superseded_by=dict(superseded),
     )
+
+
+def _check_order(
+    db: sqlite3.Connection,
+    sessions: Sequence[tuple[int, bytes, int, int]],
+    session: NDArray[np.int32],
+    said_us: NDArray[np.int64],
+    rows: Sequence[tuple[Any, ...]],
+) -> None:
+    """Each session's place must be when its first turn was said, or when the first one came if none has a time."""
+    dated = said_us != UNKNOWN_TIME
+    earliest = np.full(len(sessions), np.iinfo(np.int64).max)
+    np.minimum.at(earliest, session[dated], said_us[dated])
+    undated = np.flatnonzero(earliest == np.iinfo(np.int64).max)
+    docs = dict.fromkeys(undated.tolist(), 0)
+    if docs:
+        for code, row in zip(session.tolist(), rows, strict=True):
+            if code in docs:
+                docs[code] = min(docs[code] or row[2], row[2])
+    for code, (_, session_id, order_us, is_dated) in enumerate(sessions):
+        due = earliest[code]
+        if code in docs:
+            due = db.execute("SELECT stored_us FROM turns WHERE doc = ?", (docs[code],)).fetchone()[0]
+        if (order_us, is_dated) != (due, code not in docs):
+            raise DamagedRowError(f"session {session_id!r} has another place than its turns say")
