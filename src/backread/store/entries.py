@@ -166,8 +166,8 @@ def drop_entries(db: sqlite3.Connection, docs: Iterable[int]) -> int:
 
 
 _READ = (
-    "SELECT e.doc, entry_id, strategy, kind, data, index_text, said_us, said_offset, model, prompt_hash, e.version, sum,"
-    " u.user_id FROM entries e LEFT JOIN users u ON u.user_pk = e.user_pk WHERE e.user_pk = ?1"
+    "SELECT e.doc, entry_id, strategy, kind, data, index_text, said_us, said_offset, model, prompt_hash, e.version,"
+    " sum, u.user_id FROM entries e LEFT JOIN users u ON u.user_pk = e.user_pk WHERE e.user_pk = ?1"
 )
 _NAMES = (
     *("doc", "entry_id", "strategy", "kind", "data", "index_text", "said_us", "said_offset", "model", "prompt_hash"),

@@ -51,7 +51,7 @@ _KINDS: tuple[type | tuple[type, ...], ...] = (
 
 
 class DamagedRowError(sqlite3.DatabaseError):
-    """A row isn't what was written. As SQLite's own errors of damaged pages, the pool makes `StoreCorruptError` of it."""
+    """A row isn't what was written. The pool makes `StoreCorruptError` of it, as of SQLite's own errors."""
 
 
 def enc(text: str | None) -> bytes | None:

@@ -23,7 +23,17 @@ from backread.store.erase import erase
 from backread.store.indexing import TermHasher, indexed_text, passage_header, passage_text
 from backread.store.layout import Layout
 from backread.store.migrations import meta_sum
-from backread.store.reading import docs_of, read_sessions, read_turns, text_bytes
+from backread.store.reading import (
+    corpora_of,
+    count_all,
+    count_from,
+    count_user,
+    docs_of,
+    read_sessions,
+    read_turns,
+    read_users,
+    text_bytes,
+)
 from backread.store.replies import StoredTexts
 from backread.store.rows import DamagedRowError, dec, enc, of_kinds
 from backread.store.turns import (
@@ -45,6 +55,7 @@ from backread.store.vectors import (
     embedder_pk,
     newest_row,
     progress_sum,
+    read_progress,
     read_vectors,
 )
 from backread.text.analysis import analyzer_version, index_terms
@@ -179,6 +190,10 @@ class SqliteStore:
             self._users_agree = True
         return user
 
+    def _pk(self, db: sqlite3.Connection, user_id: str | None) -> int | None:
+        """Key of a user, 0 for an unknown one; None for everyone."""
+        return None if user_id is None else (self._user(db, user_id) or (0,))[0]
+
     def _layout(self, db: sqlite3.Connection, user_id: str, corpus: str) -> Layout:
         user = self._user(db, user_id)
         if user is None:
@@ -229,12 +244,7 @@ class SqliteStore:
     def users(self) -> list[str]:
         """See `TurnStore.users`."""
         with self._pool.read() as db:
-            agree_on_users(db)
-            # Each user once, by the first of their sessions: not a row for each session.
-            rows = db.execute(
-                "SELECT user_id FROM users u WHERE EXISTS (SELECT 1 FROM sessions s WHERE s.user_pk = u.user_pk)"
-            ).fetchall()
-        return sorted(dec(row[0]) for row in rows)
+            return read_users(db)
 
     # --- text index
 
@@ -251,20 +261,28 @@ class SqliteStore:
         hasher = self._hasher(user_id, corpus)
         found = []
         with self._pool.read() as db:
+            layout = self._layout(db, user_id, corpus)
             pk = find_corpus(db, user_id, corpus)
             for term in terms:
                 text = db.execute(_POSTINGS, (pk, hasher(term))).fetchone()[0] or ""
                 pairs = np.fromstring(text, dtype=np.int64, sep=",")
-                found.append(Postings(pairs >> _TF_BITS, (pairs & _MOST_TF).astype(np.float32)))
+                docs, tf = pairs >> _TF_BITS, pairs & _MOST_TF
+                if len(docs) and not ((np.diff(docs) > 0).all() and (layout.rows(docs) >= 0).all()):
+                    raise DamagedRowError(f"where {term!r} occurs is out of order, or names what isn't there")
+                found.append(Postings(docs, tf.astype(np.float32)))
         return found
 
     def document_frequencies(self, user_id: str, corpus: str, terms: Sequence[str]) -> list[int]:
         """See `TurnStore.document_frequencies`."""
         hasher = self._hasher(user_id, corpus)
         with self._pool.read() as db:
+            size = self._layout(db, user_id, corpus).size
             pk = find_corpus(db, user_id, corpus)
             sql = "SELECT count(*) FROM postings WHERE corpus_pk = ? AND term = ?"
-            return [db.execute(sql, (pk, hasher(term))).fetchone()[0] for term in terms]
+            counts = [db.execute(sql, (pk, hasher(term))).fetchone()[0] for term in terms]
+            if max(counts, default=0) > size:
+                raise DamagedRowError("a word occurs in more turns than there are")
+        return counts
 
     def lookup(self, user_id: str, corpus: str, term: str, docs: NDArray[np.int64]) -> NDArray[np.float32]:
         """See `TurnStore.lookup`."""
@@ -273,6 +291,8 @@ class SqliteStore:
             pk = find_corpus(db, user_id, corpus)
             sql = "SELECT tf FROM postings WHERE corpus_pk = ? AND term = ? AND doc = ?"
             rows = [db.execute(sql, (pk, key, doc)).fetchone() for doc in docs.tolist()]
+            if not all(row is None or isinstance(row[0], int) for row in rows):
+                raise DamagedRowError(f"how often {term!r} occurs is not a number")
         return np.array([row[0] if row else 0 for row in rows], dtype=np.float32)
 
     def rebuild_text_index(self, user_id: str | None = None) -> int:
@@ -389,9 +409,9 @@ class SqliteStore:
         """See `TurnStore.pending_count`."""
         count = 0
         with self._pool.read() as db:
-            for owner, corpus in _corpora(db, user_id):
-                docs = self._layout(db, owner, corpus).docs
-                count += int((docs >= _progress(db, owner, corpus, fingerprint).doc).sum())
+            embedder = embedder_pk(db, fingerprint) or 0
+            for user_pk, _, corpus_pk, corpus in corpora_of(db, self._pk(db, user_id)):
+                count += count_from(db, user_pk, corpus_pk, corpus, read_progress(db, corpus_pk, embedder).doc)
         return count
 
     def put_vectors(
@@ -452,7 +472,7 @@ class SqliteStore:
     def corpora(self, user_id: str | None = None) -> list[tuple[str, str]]:
         """See `TurnStore.corpora`."""
         with self._pool.read() as db:
-            return _corpora(db, user_id)
+            return [(dec(owner), corpus) for _, owner, _, corpus in corpora_of(db, self._pk(db, user_id))]
 
     # --- entries
 
@@ -532,21 +552,9 @@ class SqliteStore:
         active = self.active_embedder
         pending = self.pending_count(user_id, active or "")
         with self._pool.read() as db:
-            mine = "WHERE user_pk IN (SELECT user_pk FROM users WHERE ?1 IS NULL OR user_id = ?1)"
-            corpora = f"corpus_pk IN (SELECT corpus_pk FROM corpora {mine})"
-
-            def count(sql: str) -> int:
-                total: int = db.execute(sql, (enc(user_id),)).fetchone()[0]
-                return total
-
-            vectors = db.execute(f"SELECT docs FROM vector_blocks WHERE {corpora}", (enc(user_id),))
+            user_pk = self._pk(db, user_id)
             return Stats(
-                users=count(f"SELECT count(DISTINCT user_pk) FROM sessions {mine}"),
-                sessions=count(f"SELECT count(*) FROM sessions {mine}"),
-                turns=count(f"SELECT count(*) FROM turns {mine}"),
-                entries=count(f"SELECT count(*) FROM entries {mine}"),
-                postings=count(f"SELECT count(*) FROM postings WHERE {corpora}"),
-                vectors=sum(int(np.count_nonzero(np.frombuffer(docs, dtype="<i8"))) for (docs,) in vectors),
+                **(count_all(db) if user_pk is None else count_user(db, user_pk)),
                 pending=pending,
                 bytes=sum(file.stat().st_size for file in self.path.parent.glob(self.path.name + "*") if file.is_file())
                 + self._ann.size,
@@ -563,21 +571,7 @@ def _set_meta(db: sqlite3.Connection, name: str, value: bytes) -> None:
 
 
 def _progress(db: sqlite3.Connection, user_id: str, corpus: str, fingerprint: str) -> Progress:
-    row = db.execute(
-        "SELECT p.doc, p.part FROM vector_progress p JOIN corpora USING(corpus_pk) JOIN users USING(user_pk)"
-        " JOIN embedders USING(embedder_pk) WHERE user_id = ? AND name = ? AND fingerprint = ?",
-        (enc(user_id), enc(corpus), enc(fingerprint)),
-    ).fetchone()
-    return Progress(*row) if row else Progress(0, 0)
-
-
-def _corpora(db: sqlite3.Connection, user_id: str | None) -> list[tuple[str, str]]:
-    rows = db.execute(
-        "SELECT user_id, name FROM corpora JOIN users USING(user_pk) WHERE ?1 IS NULL OR user_id = ?1"
-        " ORDER BY user_id, name",
-        (enc(user_id),),
-    )
-    return [(dec(owner), dec(name)) for owner, name in rows]
+    return read_progress(db, find_corpus(db, user_id, corpus) or 0, embedder_pk(db, fingerprint) or 0)
 
 
 def _indexed_texts(db: sqlite3.Connection, user_pk: int, corpus_pk: int, corpus: str) -> list[tuple[int, str]]:
