@@ -24,6 +24,7 @@ from backread.cli import (
     mcp,
     models,
     reading,
+    saving,
     searching,
     serving,
 )
@@ -128,6 +129,8 @@ app.command("export", rich_help_panel=_READ)(exporting.export)
 app.command("serve", rich_help_panel=_SERVE)(serving.serve)
 app.command("mcp", rich_help_panel=_SERVE)(mcp.mcp)
 app.command("verify", rich_help_panel=_KEEP)(keeping.verify)
+app.command("backup", rich_help_panel=_KEEP)(saving.backup)
+app.command("rescue", rich_help_panel=_KEEP)(saving.rescue)
 app.command("reindex", rich_help_panel=_KEEP)(keeping.reindex)
 app.command("stats", rich_help_panel=_KEEP)(keeping.stats)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -16,7 +17,18 @@ from numpy.typing import NDArray
 
 from backread.errors import InvalidInputError
 from backread.store.layout import Layout
-from backread.types import Degradation, DeleteReceipt, Entry, EntryDraft, Session, Stats, Turn, TurnDraft, VerifyReport
+from backread.types import (
+    BackupReceipt,
+    Degradation,
+    DeleteReceipt,
+    Entry,
+    EntryDraft,
+    Session,
+    Stats,
+    Turn,
+    TurnDraft,
+    VerifyReport,
+)
 
 __all__ = [
     "TURNS",
@@ -318,6 +330,21 @@ class TurnStore(Protocol):
 
     def rebuild_text_index(self, user_id: str | None = None) -> int:
         """Derive the postings of one user or of everyone again from the record; returns units indexed."""
+        ...
+
+    def backup(self, path: Path, *, overwrite: bool = False) -> BackupReceipt:
+        """Copy the store as it is at this moment into one file, readable by its owner only, and prove the copy.
+
+        Writers go on meanwhile. The file takes its name when it is complete and proved.
+
+        Args:
+            path: the new file.
+            overwrite: take the place of a file that is there, unless it is the store itself.
+
+        Raises:
+            InvalidInputError: there is such a file already.
+            StoreCorruptError: the copy has faults, as the store has. Nothing is left at `path`.
+        """
         ...
 
     def verify(self, user_id: str | None = None) -> VerifyReport:

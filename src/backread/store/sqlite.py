@@ -6,6 +6,7 @@ import sqlite3
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from backread.store import entries as entry_rows
 from backread.store import verify as proof
 from backread.store.agreement import agree_on_users
 from backread.store.ann import ANN_BYTES, AnnIndexes, corpus_keys
+from backread.store.backup import copied, placed, sha256_of
 from backread.store.base import TURNS, Appended, BuiltIndex, Cosines, PendingDoc, Postings, Progress
 from backread.store.connection import ConnectionPool
 from backread.store.erase import erase
@@ -37,11 +39,14 @@ from backread.store.reading import (
 from backread.store.replies import StoredTexts
 from backread.store.rows import DamagedRowError, dec, enc, of_kinds
 from backread.store.turns import (
+    StoredTurn,
     append,
     find_corpus,
     hash_terms,
     prepare,
+    prepare_stored,
     read_layout,
+    take_back,
     user_row,
 )
 from backread.store.vector_cache import CachedVectors, VectorCache
@@ -59,7 +64,18 @@ from backread.store.vectors import (
     read_vectors,
 )
 from backread.text.analysis import analyzer_version, index_terms
-from backread.types import DeleteReceipt, Entry, EntryDraft, Fault, Session, Stats, Turn, TurnDraft, VerifyReport
+from backread.types import (
+    BackupReceipt,
+    DeleteReceipt,
+    Entry,
+    EntryDraft,
+    Fault,
+    Session,
+    Stats,
+    Turn,
+    TurnDraft,
+    VerifyReport,
+)
 
 __all__ = ["SqliteStore"]
 
@@ -145,6 +161,28 @@ class SqliteStore:
             return [Appended(None, problem=item.problem) for item in items]
         with self._pool.write() as db:
             return append(db, user_id, items)
+
+    def take_back(self, user_id: str, turns: Sequence[StoredTurn], appended: int) -> None:
+        """Store turns of a damaged file as they were stored there; `appended` is how many the user ever had, or 0."""
+        hasher = self._hasher(user_id, TURNS)
+        items = [prepare_stored(turn, hasher) for turn in turns]
+        with self._pool.write() as db:
+            take_back(db, user_id, items, appended)
+
+    def backup(self, path: Path, *, overwrite: bool = False) -> BackupReceipt:
+        """See `TurnStore.backup`."""
+        with placed(path, (self.path,), overwrite=overwrite) as new:
+            with self._pool.read() as db:
+                copied(db, new)
+            with closing(SqliteStore(new)) as copy:
+                faults, stats = copy.verify().faults, copy.stats()
+            if faults:
+                raise StoreCorruptError(
+                    f"{self.path}: the copy has {len(faults)} faults, the first: {faults[0].what}: {faults[0].detail}",
+                    hint="`backread verify` names them, `backread rescue` saves what can be read; nothing was written",
+                )
+            size, digest = new.stat().st_size, sha256_of(new)
+        return BackupReceipt(path, stats.users, stats.sessions, stats.turns, stats.entries, size, digest)
 
     def delete(
         self,

@@ -8,7 +8,7 @@ import sqlite3
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,18 @@ from backread.text.analysis import index_terms
 from backread.text.cues import turn_cues
 from backread.types import TurnDraft
 
-__all__ = ["MAX_TURN_BYTES", "Prepared", "append", "prepare", "read_layout", "turn_name", "user_row"]
+__all__ = [
+    "MAX_TURN_BYTES",
+    "Prepared",
+    "StoredTurn",
+    "append",
+    "prepare",
+    "prepare_stored",
+    "read_layout",
+    "take_back",
+    "turn_name",
+    "user_row",
+]
 
 MAX_TURN_BYTES = 8 * 1024 * 1024
 """Largest text of one turn, UTF-8 bytes. Larger messages are files: keep them elsewhere, add what was said of them."""
@@ -38,13 +49,18 @@ _INSERT = f"INSERT INTO turns({', '.join(_COLUMNS)}) VALUES ({', '.join(':' + na
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A draft analysed before the write lock is taken: column values, hashed terms with frequencies, length."""
+    """A draft analysed before the write lock is taken: column values, hashed terms with frequencies, length.
+
+    A turn that was stored before, in a file that is being rescued, keeps its `turn_id` and `stored_us`.
+    """
 
     draft: TurnDraft
     fields: dict[str, Any]
     terms: dict[int, int]
     length: int
     problem: InvalidInputError | None = None
+    turn_id: str | None = None
+    stored_us: int | None = None
 
 
 def prepare(draft: TurnDraft, hasher: TermHasher) -> Prepared:
@@ -61,6 +77,25 @@ def prepare(draft: TurnDraft, hasher: TermHasher) -> Prepared:
         return Prepared(draft, fields, {}, 0, problem)
     terms, length = index_terms(indexed_text(draft.speaker, draft.text, draft.caption))
     return Prepared(draft, fields, hash_terms(terms, hasher), length)
+
+
+class StoredTurn(NamedTuple):
+    """A turn of another file, as it was stored there: its columns by name, its session, the turn it supersedes."""
+
+    row: dict[str, Any]
+    session_id: str
+    supersedes: str | None
+
+
+def prepare_stored(turn: StoredTurn, hasher: TermHasher) -> Prepared:
+    """As `prepare`, with everything of the turn as it was stored: its id, its times, its words."""
+    row = turn.row
+    texts = {name: dec(row[name]) for name in ("role", "text", "speaker", "caption", "external_id")}
+    draft = TurnDraft(turn.session_id, supersedes=turn.supersedes, **texts)
+    terms, length = index_terms(indexed_text(draft.speaker, draft.text, draft.caption))
+    fields = {name: row[name] for name in (*_COMPARED, "external_id")}
+    hashed = hash_terms(terms, hasher)
+    return Prepared(draft, fields, hashed, length, turn_id=row["turn_id"], stored_us=row["stored_us"])
 
 
 def hash_terms(terms: dict[str, int], hasher: TermHasher) -> dict[int, int]:
@@ -118,14 +153,15 @@ class _Batch:
             return Appended(None, problem=problem)
         if known is not None:
             return Appended(known)
-        session_pk = self._session(draft.session_id, fields["said_us"])
-        turn_id = turn_name(self.user_id, fields["external_id"], self.appended)
+        stored_us = self.stored_us if item.stored_us is None else item.stored_us
+        session_pk = self._session(draft.session_id, fields["said_us"], stored_us)
+        turn_id = item.turn_id or turn_name(self.user_id, fields["external_id"], self.appended)
         row = {
             **fields,
             "user_pk": self.user_pk,
             "session_pk": session_pk,
             "sort_us": self._sort(session_pk, fields["said_us"]),
-            "stored_us": self.stored_us,
+            "stored_us": stored_us,
             "length": item.length,
             "cues": turn_cues(draft.text),
             "supersedes": supersedes,
@@ -189,14 +225,14 @@ class _Batch:
         turn_id: str = self.db.execute("SELECT turn_id FROM turns WHERE doc = ?", (doc,)).fetchone()[0]
         return turn_id
 
-    def _session(self, session_id: str, said_us: int | None) -> int:
+    def _session(self, session_id: str, said_us: int | None, stored_us: int) -> int:
         pk = self.sessions.get(session_id)
         key = (self.user_pk, enc(session_id))
         if pk is None:
             self.db.execute(
                 "INSERT OR IGNORE INTO sessions(user_pk, session_id, order_us, dated, last_sort_us)"
                 " VALUES (?, ?, ?, 0, ?)",
-                (*key, self.stored_us, FIRST),
+                (*key, stored_us, FIRST),
             )
             pk, last_sort = self.db.execute(
                 "SELECT session_pk, last_sort_us FROM sessions WHERE user_pk = ? AND session_id = ?", key
@@ -223,6 +259,25 @@ def append(db: sqlite3.Connection, user_id: str, items: Sequence[Prepared]) -> l
     results = [batch.add(item) for item in items]
     batch.finish()
     return results
+
+
+def take_back(db: sqlite3.Connection, user_id: str, items: Sequence[Prepared], appended: int) -> None:
+    """Insert turns that were stored before; their user had `appended` turns then, those deleted since included.
+
+    The next turn without an id is named by that number, which must not be one that a turn has already.
+    """
+    results = append(db, user_id, items)
+    unnamed = {item.turn_id for item in items if item.turn_id is not None and item.fields["external_id"] is None}
+    owner = enc(user_id) or b""
+    number = 0
+    while unnamed:
+        unnamed.discard(turn_name(owner, None, number))
+        number += 1
+    least = max(number, appended)
+    db.execute("UPDATE users SET appended = ?1 WHERE user_id = ?2 AND appended < ?1", (least, owner))
+    for result in results:
+        if result.problem is not None:
+            raise result.problem
 
 
 def corpus_pk(db: sqlite3.Connection, user_pk: int, name: str) -> int:
