@@ -84,8 +84,14 @@ class _Place(NamedTuple):
 
 @dataclass
 class _Found:
-    """What the pages of a file hold: names, and turns by doc."""
+    """What the pages of a file hold: names, and turns by doc.
 
+    `users` and `sessions` have all that may be a name, of indexes too; `owners` and `sittings` those of the tables, and
+    those that a checksum proved.
+    """
+
+    owners: dict[int, bytes] = field(default_factory=dict)
+    sittings: dict[tuple[int, int], bytes] = field(default_factory=dict)
     users: dict[int, dict[bytes, None]] = field(default_factory=dict)
     sessions: dict[tuple[int, int], dict[bytes, None]] = field(default_factory=dict)
     appended: dict[bytes, int] = field(default_factory=dict)
@@ -103,9 +109,11 @@ class _Found:
         match values:
             case (None, bytes() as user_id, int(), int() as appended) if record.rowid is not None:
                 self.users.setdefault(record.rowid, {})[user_id] = None
+                self.owners[record.rowid] = user_id
                 self.appended[user_id] = appended
             case (None, int() as user, bytes() as session_id, int(), int(), int()) if record.rowid is not None:
                 self.sessions.setdefault((user, record.rowid), {})[session_id] = None
+                self.sittings[user, record.rowid] = session_id
             case (bytes() as user_id, int() as user) if record.rowid is None:
                 self.users.setdefault(user, {})[user_id] = None
             case (int() as user, bytes() as session_id, int() as session) if record.rowid is None:
@@ -170,6 +178,8 @@ class _Rescue:
         self._saved: dict[bytes, dict[str, None]] = {}
         for doc in sorted(self._found.rows):
             self._prove(doc)
+        for doc in sorted(self._found.rows.keys() - self._places.keys()):
+            self._name(doc)
 
     def _row(self, doc: int, page: int, cell: int) -> dict[str, Any]:
         record = self._file.record(page, cell)
@@ -182,20 +192,28 @@ class _Rescue:
             row = self._row(doc, page, cell)
             if not _readable(row):
                 continue
-            users = list(self._found.users.get(row["user_pk"], ()))
-            sessions = list(self._found.sessions.get((row["user_pk"], row["session_pk"]), ()))
-            older = self._older(row["supersedes"])
-            for user_id, session_id, superseded in product(users, sessions, older):
+            users = self._found.users.get(row["user_pk"], ())
+            sessions = self._found.sessions.get((row["user_pk"], row["session_pk"]), ())
+            for user_id, session_id, superseded in product(users, sessions, self._older(row["supersedes"])):
                 if turn_sum(user_id, session_id, row, superseded) == row["sum"]:
                     self._places[doc] = _Place(page, cell, user_id, session_id)
+                    self._found.owners[row["user_pk"]] = user_id
+                    self._found.sittings[row["user_pk"], row["session_pk"]] = session_id
                     return
-            if not (users and sessions and older):
+
+    def _name(self, doc: int) -> None:
+        """Take a turn that can't be proved because a name is lost; with all names there, it is the turn that is bad."""
+        for page, cell in self._found.rows[doc]:
+            row = self._row(doc, page, cell)
+            if not _readable(row):
+                continue
+            user_id = self._found.owners.get(row["user_pk"])
+            session_id = self._found.sittings.get((row["user_pk"], row["session_pk"]))
+            if user_id is None or session_id is None or not self._older(row["supersedes"]):
                 names = (f"lost-user-{row['user_pk']}", f"lost-session-{row['session_pk']}")
-                known = (users, sessions)
-                self._renamed |= {name: None for name, there in zip(names, known, strict=True) if not there}
-                user_id, session_id = (
-                    there[0] if there else name.encode() for name, there in zip(names, known, strict=True)
-                )
+                known = (user_id, session_id)
+                self._renamed |= {name: None for name, there in zip(names, known, strict=True) if there is None}
+                user_id, session_id = (there or name.encode() for name, there in zip(names, known, strict=True))
                 self._places[doc] = _Place(page, cell, user_id, session_id, proved=False)
                 return
 
@@ -265,7 +283,7 @@ class _Rescue:
         for doc in sorted((found.turn_ids.keys() | found.rows.keys()) - self._places.keys()):
             user_pk, turn_id = next(iter(found.turn_ids.get(doc, {(0, None): None})))
             if turn_id not in saved:
-                user_id = next(iter(found.users.get(user_pk, ())), None)
+                user_id = found.owners.get(user_pk)
                 reason = _BAD_ROW if doc in found.rows or doc in found.broken else _NO_ROW
                 yield LostTurn(turn_id, None if user_id is None else user_id.decode("utf-8", "replace"), reason)
 
