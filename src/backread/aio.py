@@ -106,6 +106,7 @@ class AsyncMemory:
     rollback = _threaded(Memory.rollback)
     drop_previous = _threaded(Memory.drop_previous)
     pending = _threaded(Memory.pending)
+    backup = _threaded(Memory.backup)
     verify = _threaded(Memory.verify)
     stats = _threaded(Memory.stats)
     close = _threaded(Memory.close)

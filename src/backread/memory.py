@@ -37,6 +37,7 @@ from backread.text.tokens import TokenCounter, default_counter
 from backread.types import (
     AddReceipt,
     Answer,
+    BackupReceipt,
     BuildReport,
     Degradation,
     DeleteReceipt,
@@ -589,6 +590,15 @@ class Memory:
     def pending(self, *, user_id: str | None = None) -> int:
         """Turns without a vector of the open embedder, of one user or of everyone; 0 when there is no embedder."""
         return self._vectors.pending(user_id)
+
+    def backup(self, path: str | Path, *, overwrite: bool = False) -> BackupReceipt:
+        """Copy the whole store, while it is in use, into one file with mode 0600; see `TurnStore.backup`.
+
+        Raises:
+            InvalidInputError: the file is there already, or is the store itself.
+            StoreCorruptError: the copy, which is verified, has faults: nothing is left at `path`.
+        """
+        return self._store.backup(Path(path).expanduser(), overwrite=overwrite)
 
     def verify(self, *, user_id: str | None = None) -> VerifyReport:
         """Derive everything again from the record and name every fault."""

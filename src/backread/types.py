@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Literal, overload
 
 __all__ = [
     "AddReceipt",
     "Answer",
+    "BackupReceipt",
     "BuildReport",
     "Citation",
     "Decision",
@@ -153,6 +155,19 @@ class DeleteReceipt:
     vectors: int
     to_rebuild: int
     pending_scrub: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BackupReceipt:
+    """A copy of a store that was proved by `verify`: counts, bytes, and the SHA-256 of its file in hexadecimal."""
+
+    path: Path
+    users: int
+    sessions: int
+    turns: int
+    entries: int
+    bytes: int
+    sha256: str
 
 
 @dataclass(frozen=True, slots=True)

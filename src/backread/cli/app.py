@@ -25,6 +25,7 @@ from backread.cli import (
     models,
     parts,
     reading,
+    saving,
     searching,
     serving,
 )
@@ -132,6 +133,8 @@ app.command("serve", rich_help_panel=_SERVE)(serving.serve)
 app.command("mcp", rich_help_panel=_SERVE)(mcp.mcp)
 app.command("verify", rich_help_panel=_KEEP)(keeping.verify)
 app.command("scrub", rich_help_panel=_KEEP)(deleting.scrub)
+app.command("backup", rich_help_panel=_KEEP)(saving.backup)
+app.command("rescue", rich_help_panel=_KEEP)(saving.rescue)
 app.command("reindex", rich_help_panel=_KEEP)(keeping.reindex)
 app.command("stats", rich_help_panel=_KEEP)(keeping.stats)
 

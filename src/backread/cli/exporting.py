@@ -58,9 +58,17 @@ def export(
             else:
                 note(f"wrote {counted(total, 'turn')} to {output} ({size(written)})", label="")
         elif as_json:
-            emit(list(messages))
+            _array_to_stdout(messages)
         else:
             _to_stdout(messages)
+
+
+def _array_to_stdout(messages: Iterable[dict[str, Any]]) -> None:
+    """One JSON array, written message by message."""
+    sys.stdout.write("[")
+    for number, message in enumerate(messages):
+        sys.stdout.write(("," if number else "") + "\n" + json.dumps(message))
+    sys.stdout.write("\n]\n")
 
 
 def _to_stdout(messages: Iterable[dict[str, Any]]) -> None:

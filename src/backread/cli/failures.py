@@ -39,7 +39,7 @@ CODES: Final[tuple[tuple[ExitCode, str], ...]] = (
     (ExitCode.NOT_FOUND, "no such store, user, session, turn or name"),
     (ExitCode.STORE, "the store could not be read or written"),
     (ExitCode.MODEL, "a model could not do its work"),
-    (ExitCode.FAULTS, "verify or doctor found a fault"),
+    (ExitCode.FAULTS, "verify or doctor found a fault, or rescue could not save everything"),
     (ExitCode.INTERRUPTED, "interrupted; what was stored stays"),
     (ExitCode.PIPE, "whoever read the output stopped reading"),
 )

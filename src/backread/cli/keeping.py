@@ -45,7 +45,7 @@ def verify(user: UserIfAny = None, path: StorePath = None, as_json: AsJson = Fal
             tell("", made)
             if len(report.faults) > _FAULTS:
                 tell(f"… and {len(report.faults) - _FAULTS:,} more (all of them with --json)")
-            note(f"{typed('reindex --text', path)} mends postings; for the rest restore the file from a backup")
+            note(f"{typed('reindex --text', path)} mends postings; for the rest restore a backup, or `backread rescue`")
         for notice in report.notices:
             note(shown(notice))
         tell(f"\n{counted(len(report.faults), 'fault')}" if report.faults else "\nno fault")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -16,7 +17,18 @@ from numpy.typing import NDArray
 
 from backread.errors import InvalidInputError
 from backread.store.layout import Layout
-from backread.types import Degradation, DeleteReceipt, Entry, EntryDraft, Session, Stats, Turn, TurnDraft, VerifyReport
+from backread.types import (
+    BackupReceipt,
+    Degradation,
+    DeleteReceipt,
+    Entry,
+    EntryDraft,
+    Session,
+    Stats,
+    Turn,
+    TurnDraft,
+    VerifyReport,
+)
 
 __all__ = [
     "TURNS",
@@ -112,6 +124,10 @@ class TurnStore(Protocol):
 
     def turns_by_doc(self, user_id: str, docs: Sequence[int]) -> list[Turn]:
         """The turns of `docs`, in that order; a doc that is gone is left out."""
+        ...
+
+    def text_bytes(self, user_id: str, docs: Sequence[int]) -> list[int]:
+        """How large each of `docs` is to read: bytes of text, caption and attachments; 0 for a doc that is gone."""
         ...
 
     def docs_of_turns(self, user_id: str, turn_ids: Sequence[str]) -> dict[str, int]:
@@ -317,6 +333,21 @@ class TurnStore(Protocol):
 
     def rebuild_text_index(self, user_id: str | None = None) -> int:
         """Derive the postings of one user or of everyone again from the record; returns units indexed."""
+        ...
+
+    def backup(self, path: Path, *, overwrite: bool = False) -> BackupReceipt:
+        """Copy the store as it is at this moment into one file, readable by its owner only, and prove the copy.
+
+        Writers go on meanwhile. The file takes its name when it is complete and proved.
+
+        Args:
+            path: the new file.
+            overwrite: take the place of a file that is there, unless it is the store itself.
+
+        Raises:
+            InvalidInputError: there is such a file already.
+            StoreCorruptError: the copy has faults, as the store has. Nothing is left at `path`.
+        """
         ...
 
     def verify(self, user_id: str | None = None) -> VerifyReport:

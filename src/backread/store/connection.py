@@ -44,7 +44,8 @@ def mapped_errors(path: Path) -> Iterator[None]:
 
 def _corrupt(path: Path, text: str) -> StoreCorruptError:
     return StoreCorruptError(
-        f"{path}: {text}", hint="run `backread verify` to see what is damaged, and restore the file from a backup"
+        f"{path}: {text}",
+        hint="`backread verify` says what is damaged; restore a backup, or save what can be read: `backread rescue`",
     )
 
 

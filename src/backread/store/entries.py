@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Sequence
+from types import NoneType
 from typing import Any
 
 import numpy as np
 
 from backread.errors import StaleVersionError
+from backread.store.agreement import agree_on_corpora, agree_on_entries
 from backread.store.base import entry_corpus
 from backread.store.indexing import TermHasher
 from backread.store.layout import UNKNOWN_TIME, Layout
-from backread.store.rows import checksum, dec, enc, from_us, to_us
+from backread.store.rows import DamagedRowError, checksum, dec, enc, from_us, of_kinds, to_us
 from backread.store.turns import corpus_pk, hash_terms, require_turn
 from backread.store.vectors import erase_vectors
 from backread.text.analysis import index_terms
@@ -45,10 +47,19 @@ def state_sum(user_id: bytes, strategy: bytes, version: int, state: bytes | None
 
 def strategy_state(db: sqlite3.Connection, user_pk: int, strategy: str) -> tuple[int, bytes | None]:
     """(version, state) of a strategy; (0, None) before its first commit."""
-    row: tuple[int, bytes | None] | None = db.execute(
-        "SELECT version, state FROM strategy_states WHERE user_pk = ? AND strategy = ?", (user_pk, enc(strategy))
+    row = db.execute(
+        "SELECT u.user_id, s.version, state, sum FROM strategy_states s LEFT JOIN users u ON u.user_pk = s.user_pk"
+        " WHERE s.user_pk = ? AND strategy = ?",
+        (user_pk, enc(strategy)),
     ).fetchone()
-    return row or (0, None)
+    if row is None:
+        return 0, None
+    user_id, version, state, stored = row
+    if not of_kinds(row, (bytes, int, (bytes, NoneType))) or stored != state_sum(
+        user_id, enc(strategy) or b"", version, state
+    ):
+        raise DamagedRowError(f"the state of {strategy!r} does not match its checksum")
+    return version, state
 
 
 def set_state(
@@ -163,8 +174,21 @@ def drop_entries(db: sqlite3.Connection, docs: Iterable[int]) -> int:
 
 
 _READ = (
-    "SELECT doc, entry_id, strategy, kind, data, index_text, said_us, said_offset, model, prompt_hash, version"
-    " FROM entries WHERE user_pk = ?"
+    "SELECT e.doc, entry_id, strategy, kind, data, index_text, said_us, said_offset, model, prompt_hash, e.version,"
+    " sum, u.user_id FROM entries e LEFT JOIN users u ON u.user_pk = e.user_pk WHERE e.user_pk = ?1"
+)
+_NAMES = (
+    *("doc", "entry_id", "strategy", "kind", "data", "index_text", "said_us", "said_offset", "model", "prompt_hash"),
+    *("version", "sum", "user_id"),
+)
+_KINDS: tuple[type | tuple[type, ...], ...] = (
+    *(int, bytes, bytes, bytes, str, bytes, (int, NoneType), (int, NoneType), (bytes, NoneType), (bytes, NoneType)),
+    *(int, bytes, bytes),
+)
+# A turn's id is read from its table, and looked up again in the index over it.
+_LINKS = (
+    "SELECT number, turn_doc, start, end, links.sum, t.turn_id, i.doc FROM links LEFT JOIN turns t ON t.doc = turn_doc"
+    " LEFT JOIN turns i ON i.user_pk = ?2 AND i.turn_id = t.turn_id WHERE entry_doc = ?1 ORDER BY number"
 )
 
 
@@ -176,48 +200,65 @@ def read_entries(
     kind: str | None = None,
     docs: Sequence[int] | None = None,
 ) -> list[Entry]:
-    """Entries of a strategy by kind, time and arrival, unknown times last; or those of `docs`, in that order."""
+    """Entries of a strategy by kind, time and arrival, unknown times last; or those of `docs`, in that order.
+
+    Raises:
+        DamagedRowError: one of them isn't as it was written, or some are missing from an index.
+    """
     if docs is None:
+        agree_on_corpora(db, user_pk)
         rows = db.execute(
-            f"{_READ} AND strategy = ?2 AND (?3 IS NULL OR kind = ?3) ORDER BY kind, said_us IS NULL, said_us, doc",
-            (user_pk, enc(strategy), enc(kind)),
+            f"{_READ} AND strategy = ?2 ORDER BY kind, said_us IS NULL, said_us, doc", (user_pk, enc(strategy))
         ).fetchall()
     else:
         found = (db.execute(f"{_READ} AND doc = ?2", (user_pk, doc)).fetchone() for doc in docs)
         rows = [row for row in found if row is not None]
-    links = [_links(db, row[0]) for row in rows]
-    return [
-        Entry(
-            entry_id=dec(row[1]),
-            strategy=dec(row[2]),
-            kind=dec(row[3]),
-            data=json.loads(row[4]),
-            index_text=dec(row[5]),
-            sources=tuple(link for link in found_links if not _only_shown(link)),
-            said_at=from_us(row[6], row[7]),
-            model=dec(row[8]),
-            prompt_hash=dec(row[9]),
-            version=row[10],
-            shown=tuple(link.turn_id for link in found_links if _only_shown(link)),
-        )
-        for row, found_links in zip(rows, links, strict=True)
-    ]
+    entries = (_entry(db, user_pk, row) for row in rows)
+    return [entry for entry in entries if kind is None or entry.kind == kind]
 
 
-def _only_shown(link: Source) -> bool:
-    return link.end == SHOWN
-
-
-def _links(db: sqlite3.Connection, doc: int) -> tuple[Source, ...]:
-    rows = db.execute(
-        "SELECT turn_id, start, end FROM links JOIN turns ON turns.doc = turn_doc WHERE entry_doc = ? ORDER BY number",
-        (doc,),
+def _entry(db: sqlite3.Connection, user_pk: int, values: Sequence[Any]) -> Entry:
+    row = dict(zip(_NAMES, values, strict=True))
+    if not of_kinds(values, _KINDS):
+        raise DamagedRowError(f"an entry has a value of the wrong type: {row['entry_id']!r}")
+    links = _links(db, user_pk, row["doc"])
+    if row["sum"] != entry_sum(row["user_id"], {**row, "links": len(links)}):
+        raise DamagedRowError(f"entry {row['entry_id']!r} does not match its checksum")
+    return Entry(
+        entry_id=dec(row["entry_id"]),
+        strategy=dec(row["strategy"]),
+        kind=dec(row["kind"]),
+        data=json.loads(row["data"]),
+        index_text=dec(row["index_text"]),
+        sources=tuple(link for link in links if link.end != SHOWN),
+        said_at=from_us(row["said_us"], row["said_offset"]),
+        model=dec(row["model"]),
+        prompt_hash=dec(row["prompt_hash"]),
+        version=row["version"],
+        shown=tuple(link.turn_id for link in links if link.end == SHOWN),
     )
-    return tuple(Source(turn_id, start, end) for turn_id, start, end in rows)
 
 
-def read_entry_layout(db: sqlite3.Connection, pk: int) -> Layout:
-    """Layout of a corpus of entries: by time, then arrival, unknown times last; one session, no speakers."""
+def _links(db: sqlite3.Connection, user_pk: int, doc: int) -> tuple[Source, ...]:
+    links = []
+    for number, turn_doc, start, end, stored, turn_id, found in db.execute(_LINKS, (doc, user_pk)):
+        if not of_kinds((number, turn_doc, start, end), (int, int, int, (int, NoneType))) or (
+            stored != link_sum(doc, number, turn_doc, start, end) or found != turn_doc
+        ):
+            raise DamagedRowError(f"a source of entry {doc} does not match its checksum or its turn")
+        links.append(Source(turn_id, start, end))
+    return tuple(links)
+
+
+def read_entry_layout(db: sqlite3.Connection, pk: int, proved: int = 0) -> Layout:
+    """Layout of a corpus of entries: by time, then arrival, unknown times last; one session, no speakers.
+
+    It comes from an index, which is compared with the table for entries from doc `proved` on.
+
+    Raises:
+        DamagedRowError: they differ.
+    """
+    agree_on_entries(db, pk, proved)
     rows = db.execute(
         "SELECT doc, said_us, length FROM entries WHERE corpus_pk = ? ORDER BY said_us IS NULL, said_us, doc", (pk,)
     ).fetchall()

@@ -23,6 +23,7 @@ HUMAN_ROLES = ("user", "participant")
 """Roles of people; the unit "user_turn" ranks turns of these."""
 
 _PAGE = 500
+_PAGE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,9 +161,19 @@ class History:
         else:
             layout, rows = self._rows(scope)
             docs = layout.docs[rows]
-        docs = docs[start:stop]
+        yield from self._read(docs[start:stop])
+
+    def _read(self, docs: NDArray[np.int64]) -> Iterator[Turn]:
+        """The turns of `docs` in that order, read in pages that are small in number and in bytes."""
         for first in range(0, len(docs), _PAGE):
-            yield from self._store.turns_by_doc(self.user_id, docs[first : first + _PAGE].tolist())
+            page = docs[first : first + _PAGE].tolist()
+            sizes = np.cumsum(self._store.text_bytes(self.user_id, page))
+            at = 0
+            while at < len(page):
+                full = int(sizes[at - 1] if at else 0) + _PAGE_BYTES
+                end = max(at + 1, int(np.searchsorted(sizes, full, "right")))
+                yield from self._store.turns_by_doc(self.user_id, page[at:end])
+                at = end
 
     def page(
         self, size: int, *, cursor: tuple[str, str] | None = None, scope: Scope | None = None
@@ -201,9 +212,7 @@ class History:
     def arrivals(self) -> Iterator[Turn]:
         """All turns of this view in order of arrival, which keeps every turn after the one it supersedes."""
         layout = self._store.layout(self.user_id)
-        docs = np.sort(layout.docs[self._existing(layout)])
-        for start in range(0, len(docs), _PAGE):
-            yield from self._store.turns_by_doc(self.user_id, docs[start : start + _PAGE].tolist())
+        yield from self._read(np.sort(layout.docs[self._existing(layout)]))
 
     def turns_by_id(self, turn_ids: Sequence[str]) -> list[Turn]:
         """Turns by turn id or external id, in the order given.

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from backread.errors import NotFoundError
 from backread.store.connection import ConnectionPool
-from backread.store.rows import checksum, enc
+from backread.store.rows import DamagedRowError, checksum, enc, of_kinds
 from backread.store.scrubbing import SCRUB_WAIT_S, note_erased
 from backread.store.turns import require_turn, user_row
 
@@ -38,10 +38,27 @@ class StoredTexts:
         self._pool = pool
 
     def get(self, key: str) -> str | None:
-        """What is kept under `key`, None when there is nothing."""
+        """What is kept under `key`, None when there is nothing.
+
+        Raises:
+            StoreCorruptError: it isn't as it was kept.
+        """
         with self._pool.read() as db:
-            row = db.execute("SELECT reply FROM replies WHERE key = ?", (enc(key),)).fetchone()
-        return None if row is None else str(row[0])
+            row = db.execute(
+                "SELECT r.user_pk, reply_pk, u.user_id, key, any_turn, created_us, reply, sum FROM replies r"
+                " LEFT JOIN users u ON u.user_pk = r.user_pk WHERE key = ?",
+                (enc(key),),
+            ).fetchone()
+            if row is None:
+                return None
+            kinds = (int, int, bytes, bytes, int, int, str, bytes)
+            docs = db.execute(
+                "SELECT turn_doc FROM reply_turns WHERE reply_pk = ? ORDER BY turn_doc", row[1:2]
+            ).fetchall()
+            values = (*row[2:6], row[6].encode() if isinstance(row[6], str) else b"", [doc for (doc,) in docs])
+            if not of_kinds(row, kinds) or row[3] != enc(key) or reply_sum(*values) != row[7]:
+                raise DamagedRowError("a kept reply does not match its checksum")
+        return str(row[6])
 
     def put(self, key: str, text: str, *, user_id: str, turn_ids: Collection[str] | None) -> bool:
         """Keep a text, in place of what is there under `key`.

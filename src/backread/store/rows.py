@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, timezone
+from types import NoneType
 from typing import Any
 
 from backread.errors import TimeError
@@ -16,12 +17,15 @@ __all__ = [
     "EPOCH",
     "FIRST",
     "TURN_COLUMNS",
+    "DamagedRowError",
     "attachments_json",
     "checksum",
     "dec",
     "draft_fields",
     "enc",
     "from_us",
+    "of_kinds",
+    "proved",
     "to_us",
     "turn_from_row",
     "turn_sum",
@@ -32,10 +36,22 @@ FIRST = -(2**62)
 """`sort_us` of turns of unknown time that open a session: before any real instant."""
 
 TURN_COLUMNS = (
-    "t.doc, t.turn_id, s.session_id, t.role, t.text, t.stored_us, t.speaker, t.external_id, t.caption, t.attachments,"
+    "t.turn_id, s.session_id, t.role, t.text, t.stored_us, t.speaker, t.external_id, t.caption, t.attachments,"
     " t.said_us, t.said_offset, t.zone_known, t.said_text,"
-    " (SELECT o.turn_id FROM turns o WHERE o.doc = t.supersedes) AS supersedes_id"
+    " (SELECT o.turn_id FROM turns o WHERE o.doc = t.supersedes) AS supersedes_id, t.sum"
 )
+_NAMES = (
+    *("turn_id", "session_id", "role", "text", "stored_us", "speaker", "external_id", "caption", "attachments"),
+    *("said_us", "said_offset", "zone_known", "said_text", "supersedes_id", "sum"),
+)
+_KINDS: tuple[type | tuple[type, ...], ...] = (
+    *(str, bytes, bytes, bytes, int, (bytes, NoneType), (bytes, NoneType), (bytes, NoneType), (str, NoneType)),
+    *((int, NoneType), (int, NoneType), int, (bytes, NoneType), (str, NoneType), bytes),
+)
+
+
+class DamagedRowError(sqlite3.DatabaseError):
+    """A row isn't what was written. The pool makes `StoreCorruptError` of it, as of SQLite's own errors."""
 
 
 def enc(text: str | None) -> bytes | None:
@@ -119,25 +135,44 @@ def turn_sum(
     return checksum(value.encode() if isinstance(value, str) else value for value in values)
 
 
-def turn_from_row(row: sqlite3.Row | tuple[Any, ...], position: int) -> Turn:
-    """A `Turn` from a row of `TURN_COLUMNS`."""
-    (_, turn_id, session_id, role, text, stored_us, speaker, external_id, caption, attachments, said_us) = row[:11]
-    said_offset, zone_known, said_text, supersedes = row[11:15]
-    stored_at = from_us(stored_us, None)
-    assert stored_at is not None
+def of_kinds(row: Sequence[object], kinds: Sequence[type | tuple[type, ...]]) -> bool:
+    """Whether each value has a type that its column allows; after a flipped byte SQLite gives any type out."""
+    return all(map(isinstance, row, kinds))
+
+
+def proved(row: Sequence[Any] | None, user_id: bytes) -> dict[str, Any]:
+    """The columns of a row of `TURN_COLUMNS` by name, proved by its checksum.
+
+    Raises:
+        DamagedRowError: it isn't the row that was written, or there is none.
+    """
+    if row is None:
+        raise DamagedRowError("a turn is missing from its table")
+    columns = dict(zip(_NAMES, row, strict=True))
+    if not of_kinds(row, _KINDS):
+        raise DamagedRowError(f"turn {row[0]!r} has a value of the wrong type")
+    if columns["sum"] != turn_sum(user_id, columns["session_id"], columns, columns["supersedes_id"]):
+        raise DamagedRowError(f"turn {row[0]!r} does not match its checksum")
+    return columns
+
+
+def turn_from_row(row: Sequence[Any] | None, position: int, user_id: bytes) -> Turn:
+    """A `Turn` from a row of `TURN_COLUMNS`; raises as `proved` does."""
+    columns = proved(row, user_id)
+    attachments = columns["attachments"]
     return Turn(
-        turn_id=turn_id,
-        session_id=dec(session_id),
+        turn_id=columns["turn_id"],
+        session_id=dec(columns["session_id"]),
         position=position,
-        role=dec(role),
-        text=dec(text),
-        stored_at=stored_at,
-        speaker=dec(speaker),
-        external_id=dec(external_id),
-        caption=dec(caption),
+        role=dec(columns["role"]),
+        text=dec(columns["text"]),
+        stored_at=EPOCH + timedelta(microseconds=columns["stored_us"]),
+        speaker=dec(columns["speaker"]),
+        external_id=dec(columns["external_id"]),
+        caption=dec(columns["caption"]),
         attachments=tuple(json.loads(attachments)) if attachments else (),
-        said_at=from_us(said_us, said_offset),
-        said_text=dec(said_text),
-        offset_known=bool(zone_known),
-        supersedes=supersedes,
+        said_at=from_us(columns["said_us"], columns["said_offset"]),
+        said_text=dec(columns["said_text"]),
+        offset_known=bool(columns["zone_known"]),
+        supersedes=columns["supersedes_id"],
     )

@@ -9,6 +9,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from backread.store.rows import DamagedRowError
+from backread.store.vectors import block_docs
+
 __all__ = ["Place", "row_places", "scan", "sum_at", "vector_bytes", "vectors_at"]
 
 _FLOAT = np.dtype("<f4")
@@ -42,13 +45,16 @@ def vector_bytes(db: sqlite3.Connection, corpus_pk: int, embedder: int, after: i
 def scan(
     db: sqlite3.Connection, corpus_pk: int, embedder: int, query: NDArray[np.float32], start: Place = _START
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """(docs, dot products with the query) of all rows from `start` on, in the order they were written."""
+    """(docs, dot products with the query) of all rows from `start` on, in the order they were written.
+
+    Sizes are proved, checksums are not: hashing takes far longer than the product. `verify` hashes all of them.
+    """
     docs, values = [np.empty(0, np.int64)], [np.empty(0, np.float32)]
     where = (corpus_pk, embedder, start.block_pk)
-    for block_pk, held, data in db.execute(
-        f"SELECT block_pk, docs, data {_BLOCKS} AND block_pk >= ? ORDER BY block_pk", where
+    for block_pk, capacity, held, sums, data in db.execute(
+        f"SELECT block_pk, capacity, docs, sums, data {_BLOCKS} AND block_pk >= ? ORDER BY block_pk", where
     ):
-        owners = np.frombuffer(held, dtype=_DOC)
+        owners = block_docs(block_pk, capacity, held, sums, data, len(query))
         products = np.frombuffer(data, dtype=_FLOAT).reshape(len(owners), -1) @ query
         if block_pk == start.block_pk:
             owners, products = owners[start.row :], products[start.row :]
@@ -65,6 +71,8 @@ def row_places(
     """(docs, places as whole numbers) of all rows before `end`; places ascend and never change."""
     docs, places = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for block_pk, held in db.execute(f"SELECT block_pk, docs {_BLOCKS} ORDER BY block_pk", (corpus_pk, embedder)):
+        if not isinstance(held, bytes) or len(held) % _DOC.itemsize:
+            raise DamagedRowError(f"block {block_pk} of vectors has not the size of its rows")
         owners = np.frombuffer(held, dtype=_DOC)
         if end is not None and block_pk >= end.block_pk:
             owners = owners[: end.row if block_pk == end.block_pk else 0]
@@ -86,6 +94,8 @@ def vectors_at(db: sqlite3.Connection, places: NDArray[np.int64], dimension: int
         if db.execute("SELECT 1 FROM vector_blocks WHERE block_pk = ?", (block,)).fetchone():
             with db.blobopen("vector_blocks", "data", block, readonly=True) as blob:
                 for row in rows[at:end]:
+                    if len(blob) < (row + 1) * size:
+                        raise DamagedRowError(f"block {block} of vectors has not the size of its rows")
                     blob.seek(row * size)
                     parts.append(blob.read(size))
         else:

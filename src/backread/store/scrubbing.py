@@ -21,14 +21,16 @@ from backread.errors import StoreError
 from backread.store.connection import ConnectionPool
 from backread.store.migrations import meta_sum
 
-__all__ = ["SCRUB_WAIT_S", "Scrubber", "due_step", "note_erased"]
+__all__ = ["SCRUB_ROW", "SCRUB_WAIT_S", "Scrubber", "due_step", "note_erased"]
 
 _log = logging.getLogger(__name__)
 
 SCRUB_WAIT_S = 2.0
 """How long a delete waits for readers, and for another process that writes, before it leaves the scrub for later."""
 
-_NAME = "scrub"
+SCRUB_ROW = "scrub"
+"""The name of the row; one that is damaged is worked off in full."""
+
 _FILE, _LOG, _LATER = "file", "log", "later"
 _TRIES = 3  # other deletes may come in between, and each is worked off by its own caller too
 _EVERY_S = 0.1  # between two looks whether the readers are gone
@@ -47,7 +49,7 @@ class _Due:
 
 
 def _read(db: sqlite3.Connection) -> _Due | None:
-    row = db.execute("SELECT value FROM meta WHERE name = ?", (_NAME,)).fetchone()
+    row = db.execute("SELECT value FROM meta WHERE name = ?", (SCRUB_ROW,)).fetchone()
     if row is None:
         return None
     step, _, mark = bytes(row[0]).decode("ascii", "replace").partition(" ")
@@ -55,7 +57,7 @@ def _read(db: sqlite3.Connection) -> _Due | None:
 
 
 def _write(db: sqlite3.Connection, due: _Due) -> None:
-    db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?, ?)", (_NAME, due.value, meta_sum(_NAME, due.value)))
+    db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?, ?)", (SCRUB_ROW, due.value, meta_sum(SCRUB_ROW, due.value)))
 
 
 def due_step(db: sqlite3.Connection) -> str | None:
@@ -146,7 +148,7 @@ class Scrubber:
             if _read(db) != due:
                 return False
             if following is None:
-                db.execute("DELETE FROM meta WHERE name = ?", (_NAME,))
+                db.execute("DELETE FROM meta WHERE name = ?", (SCRUB_ROW,))
             else:
                 _write(db, following)
         return True

@@ -6,6 +6,7 @@ import contextlib
 import sqlite3
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +17,9 @@ from backread import forking
 from backread.errors import NotFoundError, StoreBusyError, StoreCorruptError
 from backread.store import entries as entry_rows
 from backread.store import verify as proof
+from backread.store.agreement import agree_on_users
 from backread.store.ann import ANN_BYTES, AnnIndexes, corpus_keys
+from backread.store.backup import copied, placed, sha256_of
 from backread.store.base import TURNS, Appended, BuiltIndex, Cosines, PendingDoc, Postings, Progress
 from backread.store.connection import ConnectionPool
 from backread.store.erase import erase
@@ -24,17 +27,30 @@ from backread.store.file import loose
 from backread.store.indexing import TermHasher, indexed_text, passage_header, passage_text
 from backread.store.layout import Layout
 from backread.store.migrations import meta_sum
+from backread.store.reading import (
+    corpora_of,
+    count_all,
+    count_from,
+    count_user,
+    docs_of,
+    read_sessions,
+    read_turns,
+    read_users,
+    text_bytes,
+)
 from backread.store.replies import StoredTexts
-from backread.store.rows import TURN_COLUMNS, dec, enc, from_us, turn_from_row
-from backread.store.scrubbing import SCRUB_WAIT_S, Scrubber, due_step, note_erased
+from backread.store.rows import DamagedRowError, dec, enc, of_kinds
+from backread.store.scrubbing import SCRUB_ROW, SCRUB_WAIT_S, Scrubber, due_step, note_erased
 from backread.store.turns import (
+    StoredTurn,
     append,
     find_corpus,
     hash_terms,
     prepare,
+    prepare_stored,
     read_layout,
+    take_back,
     user_row,
-    wire_id,
 )
 from backread.store.vector_cache import CachedVectors, VectorCache
 from backread.store.vectors import (
@@ -47,10 +63,22 @@ from backread.store.vectors import (
     embedder_pk,
     newest_row,
     progress_sum,
+    read_progress,
     read_vectors,
 )
 from backread.text.analysis import analyzer_version, index_terms
-from backread.types import DeleteReceipt, Entry, EntryDraft, Fault, Session, Stats, Turn, TurnDraft, VerifyReport
+from backread.types import (
+    BackupReceipt,
+    DeleteReceipt,
+    Entry,
+    EntryDraft,
+    Fault,
+    Session,
+    Stats,
+    Turn,
+    TurnDraft,
+    VerifyReport,
+)
 
 __all__ = ["SqliteStore"]
 
@@ -103,6 +131,7 @@ class SqliteStore:
         self._scrubber = Scrubber(self._pool, self._ann.folder)
         self.replies = StoredTexts(self._pool)
         self._layouts: OrderedDict[tuple[int, str], tuple[int, Layout]] = OrderedDict()
+        self._users_agree = False
         self._layouts_lock = forking.Lock()
         try:
             self._secret, self._analyzer = self._settings()
@@ -114,7 +143,10 @@ class SqliteStore:
     def _settings(self) -> tuple[bytes, str]:
         """(secret, analyzer); a fresh file gets this version's analyzer."""
         with self._pool.read() as db:
-            meta: dict[str, bytes] = dict(db.execute("SELECT name, value FROM meta").fetchall())
+            rows = db.execute("SELECT name, value, sum FROM meta WHERE name != ?", (SCRUB_ROW,)).fetchall()
+            if not all(of_kinds(row, (str, bytes)) and meta_sum(*row[:2]) == row[2] for row in rows):
+                raise DamagedRowError("a setting of the store does not match its checksum")
+            meta: dict[str, bytes] = {name: value for name, value, _ in rows}
         if "secret" not in meta:
             raise StoreCorruptError(
                 f"{self.path}: the secret of the text index is missing", hint="restore the file from a backup"
@@ -134,6 +166,28 @@ class SqliteStore:
             return [Appended(None, problem=item.problem) for item in items]
         with self._pool.write() as db:
             return append(db, user_id, items)
+
+    def take_back(self, user_id: str, turns: Sequence[StoredTurn], appended: int) -> None:
+        """Store turns of a damaged file as they were stored there; `appended` is how many the user ever had, or 0."""
+        hasher = self._hasher(user_id, TURNS)
+        items = [prepare_stored(turn, hasher) for turn in turns]
+        with self._pool.write() as db:
+            take_back(db, user_id, items, appended)
+
+    def backup(self, path: Path, *, overwrite: bool = False) -> BackupReceipt:
+        """See `TurnStore.backup`."""
+        with placed(path, (self.path,), overwrite=overwrite) as new:
+            with self._pool.read() as db:
+                copied(db, new)
+            with closing(SqliteStore(new)) as copy:
+                faults, stats = copy.verify().faults, copy.stats()
+            if faults:
+                raise StoreCorruptError(
+                    f"{self.path}: the copy has {len(faults)} faults, the first: {faults[0].what}: {faults[0].detail}",
+                    hint="`backread verify` names them, `backread rescue` saves what can be read; nothing was written",
+                )
+            size, digest = new.stat().st_size, sha256_of(new)
+        return BackupReceipt(path, stats.users, stats.sessions, stats.turns, stats.entries, size, digest)
 
     def delete(
         self,
@@ -174,8 +228,20 @@ class SqliteStore:
         with self._pool.read() as db:
             return self._layout(db, user_id, corpus)
 
-    def _layout(self, db: sqlite3.Connection, user_id: str, corpus: str) -> Layout:
+    def _user(self, db: sqlite3.Connection, user_id: str) -> tuple[int, int] | None:
+        """As `user_row`; before the first time that None is believed, the index of users is compared with them all."""
         user = user_row(db, user_id)
+        if user is None and not self._users_agree:
+            agree_on_users(db)
+            self._users_agree = True
+        return user
+
+    def _pk(self, db: sqlite3.Connection, user_id: str | None) -> int | None:
+        """Key of a user, 0 for an unknown one; None for everyone."""
+        return None if user_id is None else (self._user(db, user_id) or (0,))[0]
+
+    def _layout(self, db: sqlite3.Connection, user_id: str, corpus: str) -> Layout:
+        user = self._user(db, user_id)
         if user is None:
             return _NO_TURNS
         user_pk, version = user
@@ -184,11 +250,13 @@ class SqliteStore:
             if cached is not None and cached[0] == version:
                 self._layouts.move_to_end((user_pk, corpus))
                 return cached[1]
+        # What was compared once in this process isn't compared again when turns are added.
+        proved = int(cached[1].docs.max(initial=0)) if cached is not None else 0
         if corpus == TURNS:
-            layout = read_layout(db, user_pk)
+            layout = read_layout(db, user_pk, proved)
         else:
             pk = find_corpus(db, user_id, corpus)
-            layout = _NO_TURNS if pk is None else entry_rows.read_entry_layout(db, pk)
+            layout = _NO_TURNS if pk is None else entry_rows.read_entry_layout(db, pk, proved)
         with self._layouts_lock:
             self._layouts[user_pk, corpus] = (version, layout)
             self._layouts.move_to_end((user_pk, corpus))
@@ -200,50 +268,29 @@ class SqliteStore:
     def turns_by_doc(self, user_id: str, docs: Sequence[int]) -> list[Turn]:
         """See `TurnStore.turns_by_doc`."""
         with self._pool.read() as db:
+            return read_turns(db, self._layout(db, user_id, TURNS), user_id, docs)
+
+    def text_bytes(self, user_id: str, docs: Sequence[int]) -> list[int]:
+        """See `TurnStore.text_bytes`."""
+        with self._pool.read() as db:
             layout = self._layout(db, user_id, TURNS)
-            rows = layout.rows(np.array(docs, dtype=np.int64))
-            starts = np.searchsorted(layout.session, np.arange(len(layout.session_ids)))
-            sql = f"SELECT {TURN_COLUMNS} FROM turns t JOIN sessions s USING(session_pk) WHERE t.doc = ?"
-            return [
-                turn_from_row(db.execute(sql, (doc,)).fetchone(), int(row - starts[layout.session[row]]))
-                for doc, row in zip(docs, rows.tolist(), strict=True)
-                if row >= 0
-            ]
+            return text_bytes(db, np.where(layout.rows(np.array(docs, np.int64)) >= 0, docs, 0).tolist())
 
     def docs_of_turns(self, user_id: str, turn_ids: Sequence[str]) -> dict[str, int]:
         """See `TurnStore.docs_of_turns`."""
-        found: dict[str, int] = {}
         with self._pool.read() as db:
-            user = user_row(db, user_id)
-            for name in turn_ids if user else ():
-                row = db.execute(
-                    "SELECT doc FROM turns WHERE user_pk = ?1 AND (turn_id = ?2 OR external_id = ?3)"
-                    " ORDER BY turn_id = ?2 DESC",
-                    (user[0] if user else 0, wire_id(name), enc(name)),
-                ).fetchone()
-                if row:
-                    found[name] = row[0]
-        return found
+            user = self._user(db, user_id)
+            return docs_of(db, user[0], turn_ids) if user else {}
 
     def sessions(self, user_id: str) -> list[Session]:
         """See `TurnStore.sessions`."""
         with self._pool.read() as db:
-            rows = db.execute(
-                "SELECT s.session_id, count(*), min(t.said_us), max(t.said_us), max(t.said_offset) FROM users"
-                " JOIN sessions s USING(user_pk) JOIN turns t USING(session_pk) WHERE users.user_id = ?"
-                " GROUP BY session_pk ORDER BY s.order_us, s.session_pk",
-                (enc(user_id),),
-            ).fetchall()
-        return [
-            Session(dec(session_id), turns, from_us(first, offset), from_us(last, offset))
-            for session_id, turns, first, last, offset in rows
-        ]
+            return read_sessions(db, self._layout(db, user_id, TURNS), user_id)
 
     def users(self) -> list[str]:
         """See `TurnStore.users`."""
         with self._pool.read() as db:
-            rows = db.execute("SELECT user_id FROM users WHERE user_pk IN (SELECT user_pk FROM sessions)").fetchall()
-        return sorted(dec(row[0]) for row in rows)
+            return read_users(db)
 
     # --- text index
 
@@ -260,20 +307,28 @@ class SqliteStore:
         hasher = self._hasher(user_id, corpus)
         found = []
         with self._pool.read() as db:
+            layout = self._layout(db, user_id, corpus)
             pk = find_corpus(db, user_id, corpus)
             for term in terms:
                 text = db.execute(_POSTINGS, (pk, hasher(term))).fetchone()[0] or ""
                 pairs = np.fromstring(text, dtype=np.int64, sep=",")
-                found.append(Postings(pairs >> _TF_BITS, (pairs & _MOST_TF).astype(np.float32)))
+                docs, tf = pairs >> _TF_BITS, pairs & _MOST_TF
+                if len(docs) and not ((np.diff(docs) > 0).all() and (layout.rows(docs) >= 0).all()):
+                    raise DamagedRowError(f"where {term!r} occurs is out of order, or names what isn't there")
+                found.append(Postings(docs, tf.astype(np.float32)))
         return found
 
     def document_frequencies(self, user_id: str, corpus: str, terms: Sequence[str]) -> list[int]:
         """See `TurnStore.document_frequencies`."""
         hasher = self._hasher(user_id, corpus)
         with self._pool.read() as db:
+            size = self._layout(db, user_id, corpus).size
             pk = find_corpus(db, user_id, corpus)
             sql = "SELECT count(*) FROM postings WHERE corpus_pk = ? AND term = ?"
-            return [db.execute(sql, (pk, hasher(term))).fetchone()[0] for term in terms]
+            counts = [db.execute(sql, (pk, hasher(term))).fetchone()[0] for term in terms]
+            if max(counts, default=0) > size:
+                raise DamagedRowError("a word occurs in more turns than there are")
+        return counts
 
     def lookup(self, user_id: str, corpus: str, term: str, docs: NDArray[np.int64]) -> NDArray[np.float32]:
         """See `TurnStore.lookup`."""
@@ -282,6 +337,8 @@ class SqliteStore:
             pk = find_corpus(db, user_id, corpus)
             sql = "SELECT tf FROM postings WHERE corpus_pk = ? AND term = ? AND doc = ?"
             rows = [db.execute(sql, (pk, key, doc)).fetchone() for doc in docs.tolist()]
+            if not all(row is None or isinstance(row[0], int) for row in rows):
+                raise DamagedRowError(f"how often {term!r} occurs is not a number")
         return np.array([row[0] if row else 0 for row in rows], dtype=np.float32)
 
     def rebuild_text_index(self, user_id: str | None = None) -> int:
@@ -398,9 +455,9 @@ class SqliteStore:
         """See `TurnStore.pending_count`."""
         count = 0
         with self._pool.read() as db:
-            for owner, corpus in _corpora(db, user_id):
-                docs = self._layout(db, owner, corpus).docs
-                count += int((docs >= _progress(db, owner, corpus, fingerprint).doc).sum())
+            embedder = embedder_pk(db, fingerprint) or 0
+            for user_pk, _, corpus_pk, corpus in corpora_of(db, self._pk(db, user_id)):
+                count += count_from(db, user_pk, corpus_pk, corpus, read_progress(db, corpus_pk, embedder).doc)
         return count
 
     def put_vectors(
@@ -461,7 +518,7 @@ class SqliteStore:
     def corpora(self, user_id: str | None = None) -> list[tuple[str, str]]:
         """See `TurnStore.corpora`."""
         with self._pool.read() as db:
-            return _corpora(db, user_id)
+            return [(dec(owner), corpus) for _, owner, _, corpus in corpora_of(db, self._pk(db, user_id))]
 
     # --- entries
 
@@ -542,21 +599,9 @@ class SqliteStore:
         active = self.active_embedder
         pending = self.pending_count(user_id, active or "")
         with self._pool.read() as db:
-            mine = "WHERE user_pk IN (SELECT user_pk FROM users WHERE ?1 IS NULL OR user_id = ?1)"
-            corpora = f"corpus_pk IN (SELECT corpus_pk FROM corpora {mine})"
-
-            def count(sql: str) -> int:
-                total: int = db.execute(sql, (enc(user_id),)).fetchone()[0]
-                return total
-
-            vectors = db.execute(f"SELECT docs FROM vector_blocks WHERE {corpora}", (enc(user_id),))
+            user_pk = self._pk(db, user_id)
             return Stats(
-                users=count(f"SELECT count(DISTINCT user_pk) FROM sessions {mine}"),
-                sessions=count(f"SELECT count(*) FROM sessions {mine}"),
-                turns=count(f"SELECT count(*) FROM turns {mine}"),
-                entries=count(f"SELECT count(*) FROM entries {mine}"),
-                postings=count(f"SELECT count(*) FROM postings WHERE {corpora}"),
-                vectors=sum(int(np.count_nonzero(np.frombuffer(docs, dtype="<i8"))) for (docs,) in vectors),
+                **(count_all(db) if user_pk is None else count_user(db, user_pk)),
                 pending=pending,
                 bytes=sum(file.stat().st_size for file in self.path.parent.glob(self.path.name + "*") if file.is_file())
                 + self._ann.size,
@@ -583,21 +628,7 @@ def _set_meta(db: sqlite3.Connection, name: str, value: bytes) -> None:
 
 
 def _progress(db: sqlite3.Connection, user_id: str, corpus: str, fingerprint: str) -> Progress:
-    row = db.execute(
-        "SELECT p.doc, p.part FROM vector_progress p JOIN corpora USING(corpus_pk) JOIN users USING(user_pk)"
-        " JOIN embedders USING(embedder_pk) WHERE user_id = ? AND name = ? AND fingerprint = ?",
-        (enc(user_id), enc(corpus), enc(fingerprint)),
-    ).fetchone()
-    return Progress(*row) if row else Progress(0, 0)
-
-
-def _corpora(db: sqlite3.Connection, user_id: str | None) -> list[tuple[str, str]]:
-    rows = db.execute(
-        "SELECT user_id, name FROM corpora JOIN users USING(user_pk) WHERE ?1 IS NULL OR user_id = ?1"
-        " ORDER BY user_id, name",
-        (enc(user_id),),
-    )
-    return [(dec(owner), dec(name)) for owner, name in rows]
+    return read_progress(db, find_corpus(db, user_id, corpus) or 0, embedder_pk(db, fingerprint) or 0)
 
 
 def _indexed_texts(db: sqlite3.Connection, user_pk: int, corpus_pk: int, corpus: str) -> list[tuple[int, str]]:

@@ -8,20 +8,33 @@ import sqlite3
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from backread.errors import ConflictError, InvalidInputError, NotFoundError, TimeError, TurnTooLargeError
-from backread.store.base import Appended
+from backread.store.agreement import agree_on_corpora, agree_on_turns
+from backread.store.base import TURNS, Appended
 from backread.store.indexing import TermHasher, indexed_text
 from backread.store.layout import UNKNOWN_TIME, Layout
-from backread.store.rows import FIRST, dec, draft_fields, enc, turn_sum
+from backread.store.rows import FIRST, DamagedRowError, dec, draft_fields, enc, turn_sum
 from backread.text.analysis import index_terms
 from backread.text.cues import turn_cues
 from backread.types import TurnDraft
 
-__all__ = ["MAX_TURN_BYTES", "Prepared", "append", "prepare", "read_layout", "turn_name", "user_row"]
+__all__ = [
+    "MAX_TURN_BYTES",
+    "Prepared",
+    "StoredTurn",
+    "append",
+    "prepare",
+    "prepare_stored",
+    "read_layout",
+    "take_back",
+    "turn_name",
+    "user_row",
+]
 
 MAX_TURN_BYTES = 8 * 1024 * 1024
 """Largest text of one turn, UTF-8 bytes. Larger messages are files: keep them elsewhere, add what was said of them."""
@@ -36,13 +49,18 @@ _INSERT = f"INSERT INTO turns({', '.join(_COLUMNS)}) VALUES ({', '.join(':' + na
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A draft analysed before the write lock is taken: column values, hashed terms with frequencies, length."""
+    """A draft analysed before the write lock is taken: column values, hashed terms with frequencies, length.
+
+    A turn that was stored before, in a file that is being rescued, keeps its `turn_id` and `stored_us`.
+    """
 
     draft: TurnDraft
     fields: dict[str, Any]
     terms: dict[int, int]
     length: int
     problem: InvalidInputError | None = None
+    turn_id: str | None = None
+    stored_us: int | None = None
 
 
 def prepare(draft: TurnDraft, hasher: TermHasher) -> Prepared:
@@ -61,6 +79,25 @@ def prepare(draft: TurnDraft, hasher: TermHasher) -> Prepared:
     return Prepared(draft, fields, hash_terms(terms, hasher), length)
 
 
+class StoredTurn(NamedTuple):
+    """A turn of another file, as it was stored there: its columns by name, its session, the turn it supersedes."""
+
+    row: dict[str, Any]
+    session_id: str
+    supersedes: str | None
+
+
+def prepare_stored(turn: StoredTurn, hasher: TermHasher) -> Prepared:
+    """As `prepare`, with everything of the turn as it was stored: its id, its times, its words."""
+    row = turn.row
+    texts = {name: dec(row[name]) for name in ("role", "text", "speaker", "caption", "external_id")}
+    draft = TurnDraft(turn.session_id, supersedes=turn.supersedes, **texts)
+    terms, length = index_terms(indexed_text(draft.speaker, draft.text, draft.caption))
+    fields = {name: row[name] for name in (*_COMPARED, "external_id")}
+    hashed = hash_terms(terms, hasher)
+    return Prepared(draft, fields, hashed, length, turn_id=row["turn_id"], stored_us=row["stored_us"])
+
+
 def hash_terms(terms: dict[str, int], hasher: TermHasher) -> dict[int, int]:
     """Frequencies by hashed term; should two terms of a text ever collide, their frequencies add up."""
     hashed: dict[int, int] = {}
@@ -71,11 +108,21 @@ def hash_terms(terms: dict[str, int], hasher: TermHasher) -> dict[int, int]:
 
 
 def user_row(db: sqlite3.Connection, user_id: str) -> tuple[int, int] | None:
-    """(user_pk, version) of a user, None when nothing was ever stored for it."""
-    row: tuple[int, int] | None = db.execute(
-        "SELECT user_pk, version FROM users WHERE user_id = ?", (enc(user_id),)
+    """(user_pk, version) of a user, None when nothing was ever stored for it.
+
+    Raises:
+        DamagedRowError: the index leads to another user's row.
+    """
+    row: tuple[int, int, bytes] | None = db.execute(
+        "SELECT t.user_pk, t.version, t.user_id FROM users i LEFT JOIN users t ON t.user_pk = i.user_pk"
+        " WHERE i.user_id = ?",
+        (enc(user_id),),
     ).fetchone()
-    return row
+    if row is None:
+        return None
+    if row[2] != enc(user_id):
+        raise DamagedRowError(f"user {user_id!r} differs between the table of users and its index")
+    return row[:2]
 
 
 class _Batch:
@@ -106,14 +153,15 @@ class _Batch:
             return Appended(None, problem=problem)
         if known is not None:
             return Appended(known)
-        session_pk = self._session(draft.session_id, fields["said_us"])
-        turn_id = turn_name(self.user_id, fields["external_id"], self.appended)
+        stored_us = self.stored_us if item.stored_us is None else item.stored_us
+        session_pk = self._session(draft.session_id, fields["said_us"], stored_us)
+        turn_id = item.turn_id or turn_name(self.user_id, fields["external_id"], self.appended)
         row = {
             **fields,
             "user_pk": self.user_pk,
             "session_pk": session_pk,
             "sort_us": self._sort(session_pk, fields["said_us"]),
-            "stored_us": self.stored_us,
+            "stored_us": stored_us,
             "length": item.length,
             "cues": turn_cues(draft.text),
             "supersedes": supersedes,
@@ -177,14 +225,14 @@ class _Batch:
         turn_id: str = self.db.execute("SELECT turn_id FROM turns WHERE doc = ?", (doc,)).fetchone()[0]
         return turn_id
 
-    def _session(self, session_id: str, said_us: int | None) -> int:
+    def _session(self, session_id: str, said_us: int | None, stored_us: int) -> int:
         pk = self.sessions.get(session_id)
         key = (self.user_pk, enc(session_id))
         if pk is None:
             self.db.execute(
                 "INSERT OR IGNORE INTO sessions(user_pk, session_id, order_us, dated, last_sort_us)"
                 " VALUES (?, ?, ?, 0, ?)",
-                (*key, self.stored_us, FIRST),
+                (*key, stored_us, FIRST),
             )
             pk, last_sort = self.db.execute(
                 "SELECT session_pk, last_sort_us FROM sessions WHERE user_pk = ? AND session_id = ?", key
@@ -213,6 +261,25 @@ def append(db: sqlite3.Connection, user_id: str, items: Sequence[Prepared]) -> l
     return results
 
 
+def take_back(db: sqlite3.Connection, user_id: str, items: Sequence[Prepared], appended: int) -> None:
+    """Insert turns that were stored before; their user had `appended` turns then, those deleted since included.
+
+    The next turn without an id is named by that number, which must not be one that a turn has already.
+    """
+    results = append(db, user_id, items)
+    unnamed = {item.turn_id for item in items if item.turn_id is not None and item.fields["external_id"] is None}
+    owner = enc(user_id) or b""
+    number = 0
+    while unnamed:
+        unnamed.discard(turn_name(owner, None, number))
+        number += 1
+    least = max(number, appended)
+    db.execute("UPDATE users SET appended = ?1 WHERE user_id = ?2 AND appended < ?1", (least, owner))
+    for result in results:
+        if result.problem is not None:
+            raise result.problem
+
+
 def corpus_pk(db: sqlite3.Connection, user_pk: int, name: str) -> int:
     """Key of a corpus, made when missing."""
     key = (user_pk, enc(name))
@@ -222,12 +289,27 @@ def corpus_pk(db: sqlite3.Connection, user_pk: int, name: str) -> int:
 
 
 def find_corpus(db: sqlite3.Connection, user_id: str, name: str) -> int | None:
-    """Key of a corpus, None when nothing was ever stored in it."""
+    """Key of a corpus, None when nothing was ever stored in it.
+
+    Raises:
+        DamagedRowError: the index leads to another corpus, or doesn't list all of this user's.
+    """
+    user = user_row(db, user_id)
+    if user is None:
+        return None
     row = db.execute(
-        "SELECT corpus_pk FROM corpora JOIN users USING(user_pk) WHERE user_id = ? AND name = ?",
-        (enc(user_id), enc(name)),
+        "SELECT i.corpus_pk, t.user_pk, t.name FROM corpora i LEFT JOIN corpora t ON t.corpus_pk = i.corpus_pk"
+        " WHERE i.user_pk = ? AND i.name = ?",
+        (user[0], enc(name)),
     ).fetchone()
-    return row[0] if row else None
+    if row is None:
+        agree_on_corpora(db, user[0])
+        if name != TURNS:
+            return None
+    if row is None or row[1:] != (user[0], enc(name)):
+        raise DamagedRowError(f"corpus {name!r} differs between the table of corpora and its index")
+    pk: int = row[0]
+    return pk
 
 
 def require_turn(db: sqlite3.Connection, user_pk: int, turn_id: str) -> int:
@@ -255,17 +337,27 @@ def turn_name(user_id: bytes, external_id: bytes | None, number: int) -> str:
     return "t" + base64.b32encode(digest).decode().lower()
 
 
-def read_layout(db: sqlite3.Connection, user_pk: int) -> Layout:
-    """The layout of a user's turns; ordering rule in `schema.md`."""
+def read_layout(db: sqlite3.Connection, user_pk: int, proved: int = 0) -> Layout:
+    """The layout of a user's turns; ordering rule in `schema.md`.
+
+    It comes from an index, which is compared with the table for turns from doc `proved` on.
+
+    Raises:
+        DamagedRowError: they differ.
+    """
+    agree_on_turns(db, user_pk, proved)
     sessions = db.execute(
-        "SELECT session_pk, session_id FROM sessions WHERE user_pk = ? ORDER BY order_us, session_pk", (user_pk,)
+        "SELECT session_pk, session_id, order_us, dated FROM sessions WHERE user_pk = ? ORDER BY order_us, session_pk",
+        (user_pk,),
     ).fetchall()
-    place = {pk: index for index, (pk, _) in enumerate(sessions)}
+    place = {row[0]: index for index, row in enumerate(sessions)}
     rows = db.execute(
         "SELECT session_pk, sort_us, doc, said_us, length, cues, role, speaker FROM turns INDEXED BY turns_layout"
         " WHERE user_pk = ? ORDER BY session_pk, sort_us, doc",
         (user_pk,),
     ).fetchall()
+    if place.keys() != {row[0] for row in rows}:
+        raise DamagedRowError("sessions and the turns in them differ")
     session = np.array([place[row[0]] for row in rows], dtype=np.int32)
     order = np.argsort(session, kind="stable")
     roles: dict[bytes, int] = {}
@@ -273,6 +365,7 @@ def read_layout(db: sqlite3.Connection, user_pk: int) -> Layout:
     role = np.array([roles.setdefault(row[6], len(roles)) for row in rows], dtype=np.int32)
     speaker = np.array([speakers.setdefault(row[7] or row[6], len(speakers)) for row in rows], dtype=np.int32)
     said = np.array([UNKNOWN_TIME if row[3] is None else row[3] for row in rows], dtype=np.int64)
+    _check_order(db, sessions, session, said, rows)
     superseded = db.execute(
         "SELECT supersedes, doc FROM turns WHERE user_pk = ? AND supersedes IS NOT NULL", (user_pk,)
     ).fetchall()
@@ -284,8 +377,33 @@ def read_layout(db: sqlite3.Connection, user_pk: int) -> Layout:
         cues=np.array([row[5] for row in rows], dtype=np.int8)[order],
         role=role[order],
         speaker=speaker[order],
-        session_ids=tuple(dec(session_id) for _, session_id in sessions),
+        session_ids=tuple(dec(session_id) for _, session_id, _, _ in sessions),
         roles=tuple(dec(name) for name in roles),
         speakers=tuple(dec(name) for name in speakers),
         superseded_by=dict(superseded),
     )
+
+
+def _check_order(
+    db: sqlite3.Connection,
+    sessions: Sequence[tuple[int, bytes, int, int]],
+    session: NDArray[np.int32],
+    said_us: NDArray[np.int64],
+    rows: Sequence[tuple[Any, ...]],
+) -> None:
+    """Each session's place must be when its first turn was said, or when the first one came if none has a time."""
+    dated = said_us != UNKNOWN_TIME
+    earliest = np.full(len(sessions), np.iinfo(np.int64).max)
+    np.minimum.at(earliest, session[dated], said_us[dated])
+    undated = np.flatnonzero(earliest == np.iinfo(np.int64).max)
+    docs = dict.fromkeys(undated.tolist(), 0)
+    if docs:
+        for code, row in zip(session.tolist(), rows, strict=True):
+            if code in docs:
+                docs[code] = min(docs[code] or row[2], row[2])
+    for code, (_, session_id, order_us, is_dated) in enumerate(sessions):
+        due = earliest[code]
+        if code in docs:
+            due = db.execute("SELECT stored_us FROM turns WHERE doc = ?", (docs[code],)).fetchone()[0]
+        if (order_us, is_dated) != (due, code not in docs):
+            raise DamagedRowError(f"session {session_id!r} has another place than its turns say")

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backread.errors import ModelMismatchError
-from backread.store.rows import checksum, dec
+from backread.store.base import Progress
+from backread.store.rows import DamagedRowError, checksum, dec, of_kinds
 
 __all__ = [
     "ACTIVE",
@@ -24,12 +25,14 @@ __all__ = [
     "StoredVectors",
     "activate",
     "append_vectors",
+    "block_docs",
     "drop_embedder",
     "embedder_in",
     "embedder_pk",
     "embedder_sum",
     "erase_vectors",
     "progress_sum",
+    "read_progress",
     "read_vectors",
     "row_sum",
     "vector_scope",
@@ -55,7 +58,8 @@ def embedder_pk(db: sqlite3.Connection, fingerprint: str, dimension: int | None 
         ModelMismatchError: the same fingerprint came with another dimension.
     """
     name = fingerprint.encode("utf-8", "surrogatepass")
-    row = db.execute("SELECT embedder_pk, dimension FROM embedders WHERE fingerprint = ?", (name,)).fetchone()
+    rows = {row[1]: row for row in _embedders(db)}
+    row = rows.get(name)
     if row is None:
         if dimension is None:
             return None
@@ -65,8 +69,8 @@ def embedder_pk(db: sqlite3.Connection, fingerprint: str, dimension: int | None 
             "INSERT INTO embedders(fingerprint, dimension, active, sum) VALUES (?, ?, ?, ?)",
             (*values, embedder_sum(*values)),
         ).lastrowid
-    if dimension is not None and row[1] != dimension:
-        raise ModelMismatchError(f"embedder {fingerprint!r} gave {dimension} dimensions, stored are {row[1]}")
+    if dimension is not None and row[2] != dimension:
+        raise ModelMismatchError(f"embedder {fingerprint!r} gave {dimension} dimensions, stored are {row[2]}")
     pk: int = row[0]
     return pk
 
@@ -76,10 +80,22 @@ def embedder_sum(fingerprint: bytes, dimension: int, active: int) -> bytes:
     return checksum((fingerprint, dimension, active), size=_SUM_BYTES)
 
 
+def _embedders(db: sqlite3.Connection) -> list[tuple[int, bytes, int, int]]:
+    """(key, fingerprint, dimension, active) of all embedders: a handful, read from the table alone and proved.
+
+    Raises:
+        DamagedRowError: one of them isn't as it was written.
+    """
+    rows = db.execute("SELECT embedder_pk, fingerprint, dimension, active, sum FROM embedders NOT INDEXED").fetchall()
+    for row in rows:
+        if not of_kinds(row, (int, bytes, int, int, bytes)) or embedder_sum(*row[1:4]) != row[4]:
+            raise DamagedRowError(f"embedder {row[1]!r} does not match its checksum")
+    return [row[:4] for row in rows]
+
+
 def embedder_in(db: sqlite3.Connection, state: int) -> tuple[int, str] | None:
     """(key, fingerprint) of the embedder that is `ACTIVE` or `PREVIOUS`, None when there is none."""
-    row = db.execute("SELECT embedder_pk, fingerprint FROM embedders WHERE active = ?", (state,)).fetchone()
-    return None if row is None else (row[0], dec(row[1]))
+    return next(((pk, dec(name)) for pk, name, _, active in _embedders(db) if active == state), None)
 
 
 def activate(db: sqlite3.Connection, embedder: int, *, keep_previous: bool) -> None:
@@ -93,9 +109,7 @@ def activate(db: sqlite3.Connection, embedder: int, *, keep_previous: bool) -> N
     kept = {embedder: ACTIVE}
     if keep_previous and before is not None:
         kept[before[0]] = PREVIOUS
-    for pk, fingerprint, dimension in db.execute(
-        "SELECT embedder_pk, fingerprint, dimension FROM embedders"
-    ).fetchall():
+    for pk, fingerprint, dimension, _ in _embedders(db):
         if pk not in kept:
             drop_embedder(db, pk)
             continue
@@ -128,6 +142,23 @@ def row_sum(scope: bytes, doc: int, vector: bytes) -> bytes:
 def progress_sum(corpus_pk: int, embedder: int, doc: int, offset: int) -> bytes:
     """Checksum of a row of progress."""
     return hashlib.blake2b(b"%d %d %d %d" % (corpus_pk, embedder, doc, offset), digest_size=_SUM_BYTES).digest()
+
+
+def read_progress(db: sqlite3.Connection, corpus_pk: int, embedder: int) -> Progress:
+    """How far the vectors of a corpus and embedder go.
+
+    Raises:
+        DamagedRowError: the row that says it isn't as it was written.
+    """
+    place = (corpus_pk, embedder)
+    row = db.execute(
+        "SELECT doc, part, sum FROM vector_progress WHERE corpus_pk = ? AND embedder_pk = ?", place
+    ).fetchone()
+    if row is None:
+        return Progress(0, 0)
+    if not of_kinds(row, (int, int, bytes)) or progress_sum(*place, *row[:2]) != row[2]:
+        raise DamagedRowError("how far vectors go does not match its checksum")
+    return Progress(*row[:2])
 
 
 def append_vectors(
@@ -216,24 +247,52 @@ def read_vectors(
     """All rows in use, in the order they were written; only those after `known` are read when it is given.
 
     What `known` holds stays as it is: new rows go behind it in its buffer, or into a larger one.
+
+    Raises:
+        DamagedRowError: a row does not match its checksum.
     """
-    dimension = db.execute("SELECT dimension FROM embedders WHERE embedder_pk = ?", (embedder,)).fetchone()[0]
+    dimension = next(dimension for pk, _, dimension, _ in _embedders(db) if pk == embedder)
+    scope = vector_scope(db, corpus_pk, embedder)
     known = known or StoredVectors(np.empty(0, np.int64), np.empty((0, dimension), np.float32))
     key = (corpus_pk, embedder, known.block_pk)
     where = "FROM vector_blocks WHERE corpus_pk = ? AND embedder_pk = ? AND block_pk >= ?"
     more = db.execute(f"SELECT coalesce(sum(capacity), 0) {where}", key).fetchone()[0]
     docs, matrix = _with_room(known, more)
     count, block_pk, row = len(known.docs), known.block_pk, known.row
-    for pk, held, data in db.execute(f"SELECT block_pk, docs, data {where} ORDER BY block_pk", key):
+    for pk, capacity, held, sums, data in db.execute(
+        f"SELECT block_pk, capacity, docs, sums, data {where} ORDER BY block_pk", key
+    ):
         start = known.row if pk == known.block_pk else 0
-        owners = np.frombuffer(held, dtype=_DOC)[start:]
+        owners = block_docs(pk, capacity, held, sums, data, dimension)[start:]
         used = np.flatnonzero(owners)
+        size = dimension * _FLOAT.itemsize
+        for at, doc in zip((used + start).tolist(), owners[used].tolist(), strict=True):
+            if sums[at * _SUM_BYTES : (at + 1) * _SUM_BYTES] != row_sum(scope, doc, data[at * size : (at + 1) * size]):
+                raise DamagedRowError(f"a vector in block {pk} does not match its checksum")
         if len(used):
             matrix[count : count + len(used)] = np.frombuffer(data, dtype=_FLOAT).reshape(-1, dimension)[start:][used]
             docs[count : count + len(used)] = owners[used]
             count += len(used)
             block_pk, row = pk, start + int(used[-1]) + 1
     return StoredVectors(docs[:count], matrix[:count], block_pk, row)
+
+
+def block_docs(
+    pk: int, capacity: object, docs: object, sums: object, data: object, dimension: int
+) -> NDArray[np.int64]:
+    """The docs of a block, int64 (capacity,), 0 for a free row.
+
+    Raises:
+        DamagedRowError: its parts haven't the sizes of its rows.
+    """
+    row_sizes = (_DOC.itemsize, _SUM_BYTES, dimension * _FLOAT.itemsize)
+    parts = (docs, sums, data)
+    if not isinstance(capacity, int) or any(
+        not isinstance(part, bytes) or len(part) != capacity * size for part, size in zip(parts, row_sizes, strict=True)
+    ):
+        raise DamagedRowError(f"block {pk} of vectors has not the size of its rows")
+    owners: NDArray[np.int64] = np.frombuffer(docs, dtype=_DOC)  # type: ignore[call-overload]
+    return owners
 
 
 def _with_room(known: StoredVectors, more: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:

@@ -129,9 +129,8 @@ def verify_owners(db: sqlite3.Connection) -> Iterator[Fault]:
 
 def read_users(db: sqlite3.Connection, user_id: bytes | None, into: list[tuple[int, bytes]]) -> Iterator[Fault]:
     """Collect (user_pk, user_id) of one user or of everyone, as far as they can be read."""
-    into.extend(
-        db.execute("SELECT user_pk, user_id FROM users WHERE ?1 IS NULL OR user_id = ?1", (user_id,)).fetchall()
-    )
+    where, values = ("", ()) if user_id is None else (" WHERE user_id = ?", (user_id,))
+    into.extend(db.execute(f"SELECT user_pk, user_id FROM users{where}", values).fetchall())
     yield from ()
 
 

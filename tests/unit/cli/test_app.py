@@ -35,7 +35,7 @@ PLAIN = CliRunner(env={"COLUMNS": "80"})
 def test_every_command_of_the_plan_is_there() -> None:
     named = ["add", "import", "search", "recall", "ask", "users", "sessions", "show", "delete", "export"]
     named += ["verify", "scrub", "reindex", "stats", "doctor", "demo", "build", "entries", "serve", "mcp"]
-    named += ["strategies", "plugins"]
+    named += ["strategies", "plugins", "backup", "rescue"]
     assert sorted(words[0] for words in ALL if len(words) == 1) == sorted(named)
     assert sorted(words for words in ALL if len(words) == 2) == [
         ("bench", "choose"),

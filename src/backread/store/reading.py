@@ -1,0 +1,185 @@
+"""Reading turns, sessions and counts from the SQLite store, proved before they are given out."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+import numpy as np
+
+from backread.store.agreement import agree_on_corpora, agree_on_ids, agree_on_turns, agree_on_users
+from backread.store.base import TURNS
+from backread.store.layout import UNKNOWN_TIME, Layout
+from backread.store.rows import TURN_COLUMNS, DamagedRowError, dec, enc, from_us, proved, turn_from_row
+from backread.store.turns import wire_id
+from backread.types import Session, Turn
+
+__all__ = [
+    "corpora_of",
+    "count_all",
+    "count_from",
+    "count_user",
+    "docs_of",
+    "read_sessions",
+    "read_turns",
+    "read_users",
+    "text_bytes",
+]
+
+_TURN = f"SELECT {TURN_COLUMNS} FROM turns t JOIN sessions s USING(session_pk) WHERE t.doc = ?"
+# Joined with itself: the id is looked up in an index, and read from the table.
+_DOC = (
+    "SELECT i.doc, t.turn_id, t.external_id FROM turns i LEFT JOIN turns t ON t.doc = i.doc"
+    " WHERE i.user_pk = ?1 AND (i.turn_id = ?2 OR i.external_id = ?3) ORDER BY i.turn_id = ?2 DESC"
+)
+_HAS_SESSION = "EXISTS (SELECT 1 FROM sessions s WHERE s.user_pk = u.user_pk)"
+_SIZE = (
+    "SELECT length(text) + coalesce(length(caption), 0) + coalesce(length(CAST(attachments AS BLOB)), 0)"
+    " FROM turns WHERE doc = ?"
+)
+
+
+def read_turns(db: sqlite3.Connection, layout: Layout, user_id: str, docs: Sequence[int]) -> list[Turn]:
+    """The turns of `docs` that are in the layout, in the order given."""
+    owner = enc(user_id) or b""
+    rows = layout.rows(np.array(docs, dtype=np.int64))
+    starts = np.searchsorted(layout.session, np.arange(len(layout.session_ids)))
+    return [
+        turn_from_row(db.execute(_TURN, (doc,)).fetchone(), int(row - starts[layout.session[row]]), owner)
+        for doc, row in zip(docs, rows.tolist(), strict=True)
+        if row >= 0
+    ]
+
+
+def text_bytes(db: sqlite3.Connection, docs: Iterable[int]) -> list[int]:
+    """Bytes of text, caption and attachments of each of `docs`, 0 for one that is gone; reads none of them."""
+    found = (db.execute(_SIZE, (doc,)).fetchone() for doc in docs)
+    return [row[0] if row and isinstance(row[0], int) else 0 for row in found]
+
+
+def docs_of(db: sqlite3.Connection, user_pk: int, turn_ids: Iterable[str]) -> dict[str, int]:
+    """turn_id or external_id -> doc for those that exist; a turn id wins over an equal external id.
+
+    Raises:
+        DamagedRowError: an index leads to another turn, or doesn't have all ids of this user.
+    """
+    found: dict[str, int] = {}
+    proved = False
+    for name in turn_ids:
+        row = db.execute(_DOC, (user_pk, wire_id(name), enc(name))).fetchone()
+        if row is None:
+            if not proved:
+                agree_on_ids(db, user_pk)
+            proved = True
+        elif row[1] == name or row[2] == enc(name):
+            found[name] = row[0]
+        else:
+            raise DamagedRowError(f"turn {name!r} differs between the table of turns and its index")
+    return found
+
+
+def read_sessions(db: sqlite3.Connection, layout: Layout, user_id: str) -> list[Session]:
+    """All sessions in history order; of each, only the turns said first and last are read."""
+    known = layout.said_us != UNKNOWN_TIME
+    counts = np.bincount(layout.session, minlength=len(layout.session_ids)).tolist()
+    order = np.lexsort((layout.said_us, layout.session))
+    order = order[known[order]]
+    codes = np.arange(len(layout.session_ids))
+    first = np.searchsorted(layout.session[order], codes, "left").tolist()
+    last = np.searchsorted(layout.session[order], codes, "right").tolist()
+    docs = layout.docs[order].tolist()
+    owner = enc(user_id) or b""
+
+    def said_at(place: int) -> datetime | None:
+        columns = proved(db.execute(_TURN, (docs[place],)).fetchone(), owner)
+        return from_us(columns["said_us"], columns["said_offset"])
+
+    return [
+        Session(session_id, turns, said_at(start), said_at(end - 1))
+        if end > start
+        else Session(session_id, turns, None, None)
+        for session_id, turns, start, end in zip(layout.session_ids, counts, first, last, strict=True)
+    ]
+
+
+def read_users(db: sqlite3.Connection) -> list[str]:
+    """Ids of the users that have a turn, in order; a row for each user, none for each session.
+
+    Raises:
+        DamagedRowError: the table of users and its index differ.
+    """
+    agree_on_users(db)
+    rows = db.execute(f"SELECT user_id FROM users u WHERE {_HAS_SESSION}").fetchall()
+    return sorted(dec(row[0]) for row in rows)
+
+
+def corpora_of(db: sqlite3.Connection, user_pk: int | None) -> list[tuple[int, bytes, int, str]]:
+    """(user_pk, user_id, corpus_pk, name) of the corpora of one user, or of everyone for None, by user and name."""
+    where, values = ("", ()) if user_pk is None else (" WHERE c.user_pk = ?", (user_pk,))
+    rows = db.execute(
+        f"SELECT c.user_pk, user_id, corpus_pk, name FROM corpora c JOIN users USING(user_pk){where}"
+        " ORDER BY user_id, name",
+        values,
+    )
+    return [(pk, owner, corpus_pk, dec(name)) for pk, owner, corpus_pk, name in rows]
+
+
+def count_from(db: sqlite3.Connection, user_pk: int, corpus_pk: int, corpus: str, doc: int) -> int:
+    """Units of a corpus from `doc` on."""
+    if corpus == TURNS:
+        return _count(db, "turns INDEXED BY turns_layout WHERE user_pk = ? AND doc >= ?", user_pk, doc)
+    return _count(db, "entries INDEXED BY entries_corpus WHERE corpus_pk = ? AND doc >= ?", corpus_pk, doc)
+
+
+def count_user(db: sqlite3.Connection, user_pk: int) -> dict[str, int]:
+    """The counts of `Stats` of one user; their own rows are visited, no one else's.
+
+    Raises:
+        DamagedRowError: a table and its index differ.
+    """
+    agree_on_turns(db, user_pk, 0)
+    agree_on_corpora(db, user_pk)
+    corpora = [corpus_pk for _, _, corpus_pk, _ in corpora_of(db, user_pk)]
+    return {
+        "users": _count(db, "users WHERE user_pk = ? AND EXISTS (SELECT 1 FROM sessions WHERE user_pk = ?1)", user_pk),
+        "sessions": _count(db, "sessions WHERE user_pk = ?", user_pk),
+        "turns": _count(db, "turns INDEXED BY turns_layout WHERE user_pk = ?", user_pk),
+        "entries": _count(db, "entries WHERE user_pk = ?", user_pk),
+        "postings": sum(_count(db, "postings WHERE corpus_pk = ?", corpus_pk) for corpus_pk in corpora),
+        "vectors": sum(_vectors(db, " WHERE corpus_pk = ?", corpus_pk) for corpus_pk in corpora),
+    }
+
+
+def count_all(db: sqlite3.Connection) -> dict[str, int]:
+    """The counts of `Stats` of everyone.
+
+    Raises:
+        DamagedRowError: a table and its index differ.
+    """
+    agree_on_users(db)
+    counts = {}
+    for table, one, other in (
+        ("sessions", "INDEXED BY sqlite_autoindex_sessions_1", "NOT INDEXED"),
+        ("turns", "INDEXED BY turns_layout", "INDEXED BY sqlite_autoindex_turns_1"),
+        ("entries", "INDEXED BY entries_corpus", "INDEXED BY sqlite_autoindex_entries_1"),
+    ):
+        counts[table] = _count(db, f"{table} {one}")
+        if counts[table] != _count(db, f"{table} {other}"):
+            raise DamagedRowError(f"{table} differ in number between the table and its indexes")
+    users = _count(db, f"users u WHERE {_HAS_SESSION}")
+    return {"users": users, **counts, "postings": _count(db, "postings"), "vectors": _vectors(db, "")}
+
+
+def _count(db: sqlite3.Connection, rows: str, *values: int) -> int:
+    total: int = db.execute(f"SELECT count(*) FROM {rows}", values).fetchone()[0]
+    return total
+
+
+def _vectors(db: sqlite3.Connection, where: str, *values: int) -> int:
+    total = 0
+    for block_pk, docs in db.execute(f"SELECT block_pk, docs FROM vector_blocks{where}", values):
+        if not isinstance(docs, bytes) or len(docs) % 8:
+            raise DamagedRowError(f"block {block_pk} of vectors has not the size of its rows")
+        total += int(np.count_nonzero(np.frombuffer(docs, dtype="<i8")))
+    return total
