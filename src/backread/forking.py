@@ -65,8 +65,7 @@ class _Gate:
         while self._shut and not depth:  # a thread that is inside may go further in, or none comes out
             self.leave()
             with self._changed:
-                while self._shut:
-                    self._changed.wait()
+                self._changed.wait_for(lambda: not self._shut)
             self._inside[me] = 1
 
     def leave(self) -> None:
