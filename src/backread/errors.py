@@ -97,7 +97,7 @@ class StoreError(BackreadError):
 
 
 class StoreBusyError(StoreError):
-    """Another process held the write lock for too long, or a reader the log that a scrub empties."""
+    """Another process held the write lock for longer than the busy timeout."""
 
 
 class StoreCorruptError(StoreError):
