@@ -58,6 +58,7 @@ STATUS: Mapping[type[BackreadError], int] = MappingProxyType(
         errors.StoreBusyError: 503,
         errors.StoreCorruptError: 500,
         errors.SchemaTooNewError: 500,
+        errors.StoreReplacedError: 500,
         errors.StaleVersionError: 503,
         errors.ModelError: 502,
         errors.ModelNotAvailableError: 503,
