@@ -34,7 +34,7 @@ PLAIN = CliRunner(env={"COLUMNS": "80"})
 
 def test_every_command_of_the_plan_is_there() -> None:
     named = ["add", "import", "search", "recall", "ask", "users", "sessions", "show", "delete", "export"]
-    named += ["verify", "reindex", "stats", "doctor", "demo", "build", "entries", "serve", "mcp"]
+    named += ["verify", "reindex", "stats", "doctor", "demo", "build", "entries", "serve", "mcp", "backup", "rescue"]
     assert sorted(words[0] for words in ALL if len(words) == 1) == sorted(named)
     assert sorted(words for words in ALL if len(words) == 2) == [
         ("bench", "choose"),
@@ -208,6 +208,7 @@ def test_wrong_usage_ends_with_2(run: Run, args: tuple[str, ...]) -> None:
         ("delete", "-u", "ann", "--yes"),
         ("export", "-u", "ann"),
         ("verify",),
+        ("backup", "copy.db"),
         ("reindex",),
         ("stats",),
     ],
