@@ -66,9 +66,8 @@ def import_file(
     imported = _read(file, format_ or _guess(file), user, _zone(zone, path))
     with open_memory(path, create=True, embedder=not no_vectors) as memory:
         loaded = load(memory, imported)
-        users = list(dict.fromkeys(session.user_id for session in imported.sessions)) if loaded.finished else []
         wanted = loaded.finished and not no_vectors
-        vectors = embed(memory, users, reindex=typed("reindex", path)) if wanted else None
+        vectors = embed(memory, list(loaded.users), reindex=typed("reindex", path)) if wanted else None
     seconds = time.monotonic() - started
     if as_json:
         emit(_json(imported.report, loaded, vectors, seconds))
@@ -107,6 +106,7 @@ def _json(report: ImportReport, loaded: Loaded, vectors: Embedded | None, second
     told["kinds"] = dict(report.kinds)
     told |= plain(loaded)
     told["sessions"], told["sessions_stored"] = report.sessions, loaded.sessions
+    told["users"] = report.users
     told["vectors"] = plain(vectors)
     told["seconds"] = round(seconds, 3)
     return told

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Embedded", "Loaded", "Refused", "embed", "load"]
 
-BATCH_TURNS = 500
-"""Turns stored in one transaction, about; a session is never split."""
+BATCH_TURNS, BATCH_BYTES = 500, 4 << 20
+"""Turns stored in one transaction, and about their characters: what an import needs of memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +33,13 @@ class Refused:
 
 @dataclass(slots=True)
 class Loaded:
-    """What was stored so far. `finished` is False when the work was interrupted."""
+    """What was stored so far, and of which users. `finished` is False when the work was interrupted."""
 
     stored: int = 0
     known: int = 0
     sessions: int = 0
     rejected: list[Refused] = field(default_factory=list)
+    users: dict[str, None] = field(default_factory=dict)
     finished: bool = False
 
 
@@ -56,33 +57,38 @@ def load(memory: Memory, imported: Imported) -> Loaded:
     loaded = Loaded()
     with bar("storing sessions", len(imported.sessions)) as advance:
         try:
-            for sessions in _batches(imported.sessions):
-                _store(memory, sessions, loaded)
-                loaded.sessions += len(sessions)
-                advance(len(sessions))
+            for user_id, drafts, sessions in _batches(imported.sessions):
+                loaded.users[user_id] = None
+                _store(memory, user_id, drafts, loaded)
+                loaded.sessions += sessions
+                advance(sessions)
         except KeyboardInterrupt:
             return loaded
     loaded.finished = True
     return loaded
 
 
-def _batches(sessions: Iterable[ImportedSession]) -> Iterator[list[ImportedSession]]:
-    """Sessions of one user that follow each other, about `BATCH_TURNS` turns together."""
-    batch: list[ImportedSession] = []
-    turns = 0
+def _batches(sessions: Iterable[ImportedSession]) -> Iterator[tuple[str, list[TurnDraft], int]]:
+    """(user, turns, how many sessions end with them) of sessions that follow each other, within the bounds above."""
+    drafts: list[TurnDraft] = []
+    user_id, size, ended = "", 0, 0
     for session in sessions:
-        if batch and (batch[0].user_id != session.user_id or turns >= BATCH_TURNS):
-            yield batch
-            batch, turns = [], 0
-        batch.append(session)
-        turns += len(session.turns)
-    if batch:
-        yield batch
+        if drafts and user_id != session.user_id:
+            yield user_id, drafts, ended
+            drafts, size, ended = [], 0, 0
+        user_id = session.user_id
+        for draft in session.turns:
+            if size >= BATCH_BYTES or len(drafts) >= BATCH_TURNS:
+                yield user_id, drafts, ended
+                drafts, size, ended = [], 0, 0
+            drafts.append(draft)
+            size += len(draft.text)
+        ended += 1
+    if drafts or ended:
+        yield user_id, drafts, ended
 
 
-def _store(memory: Memory, sessions: Sequence[ImportedSession], loaded: Loaded) -> None:
-    user_id = sessions[0].user_id
-    drafts = [draft for session in sessions for draft in session.turns]
+def _store(memory: Memory, user_id: str, drafts: Sequence[TurnDraft], loaded: Loaded) -> None:
     try:
         receipt = memory.add_turns(drafts, user_id=user_id)
     except InvalidInputError as error:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
@@ -29,6 +29,7 @@ __all__ = [
     "Question",
     "Tally",
     "answer_text",
+    "file_stamp",
     "free_id",
     "open_file",
     "read_time",
@@ -38,12 +39,15 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class ImportedSession:
-    """The turns of one sitting, in the order of the file; every draft has the same `session_id`."""
+    """The turns of one sitting, in the order of the file; every draft has the same `session_id`.
+
+    A long session's `turns` may be read from the file each time they are iterated.
+    """
 
     user_id: str
     session_id: str
     started_at: SaidAt | None
-    turns: tuple[TurnDraft, ...]
+    turns: Sequence[TurnDraft]
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +191,19 @@ def open_file(path: Path) -> Iterator[BinaryIO]:
             yield file
     except OSError as error:
         raise ImportFormatError(f"{path} can't be read: {error.strerror or error}") from error
+
+
+def file_stamp(path: Path) -> tuple[int, int]:
+    """(bytes, time of the last change) of a file, by which a change between two readings is told.
+
+    Raises:
+        ImportFormatError: there is no such file.
+    """
+    try:
+        stat = path.stat()
+    except OSError as error:
+        raise ImportFormatError(f"{path} can't be read: {error.strerror or error}") from error
+    return stat.st_size, stat.st_mtime_ns
 
 
 def answer_text(answer: object) -> str | None:

@@ -34,6 +34,7 @@ from backread.importers.base import (
     Question,
     Tally,
     answer_text,
+    file_stamp,
     free_id,
     read_time,
     refuse_user,
@@ -56,7 +57,7 @@ def read_longmemeval(path: Path, *, zone: tzinfo = UTC, user_id: str | None = No
         InvalidInputError: `user_id` was given.
     """
     refuse_user("LongMemEval", user_id)
-    stamp = _stamp(path)
+    stamp = file_stamp(path)
     tally = Tally()
     questions: list[Question] = []
     items = JsonItems(path)
@@ -87,18 +88,10 @@ class _FileSessions(Collection[ImportedSession]):
         return any(session == own for own in self)
 
     def __iter__(self) -> Iterator[ImportedSession]:
-        if _stamp(self._path) != self._stamp:
+        if file_stamp(self._path) != self._stamp:
             raise ImportFormatError(f"{self._path} changed since it was read")
         for sessions, _ in read_items(JsonItems(self._path), self._zone, Tally()):
             yield from sessions
-
-
-def _stamp(path: Path) -> tuple[int, int]:
-    try:
-        stat = path.stat()
-    except OSError as error:
-        raise ImportFormatError(f"{path} can't be read: {error.strerror or error}") from error
-    return stat.st_size, stat.st_mtime_ns
 
 
 def read_items(

@@ -42,7 +42,7 @@ def erase(
     _unlink_superseding(db, user_pk, enc(user_id) or b"", docs)
     db.executemany("DELETE FROM turns WHERE doc = ?", [(doc,) for doc in docs])
     names = {pk: dec(_one(db, "SELECT session_id FROM sessions WHERE session_pk = ?", pk)) for pk in sessions}
-    gone = [names[session_pk] for session_pk in sorted(sessions) if _settle_session(db, session_pk)]
+    gone = [names[session_pk] for session_pk in sorted(sessions) if _settle_session(db, user_pk, session_pk)]
     _settle_states(db, user_pk, enc(user_id) or b"", gone)
     db.execute("UPDATE users SET version = version + 1 WHERE user_pk = ?", (user_pk,))
     return DeleteReceipt(user_id, len(docs), len(gone), entries, postings, vectors, waiting)
@@ -159,10 +159,11 @@ def turn_columns(db: sqlite3.Connection, doc: int) -> tuple[dict[str, Any], byte
     return row, row["session_id"]
 
 
-def _settle_session(db: sqlite3.Connection, session_pk: int) -> int:
+def _settle_session(db: sqlite3.Connection, user_pk: int, session_pk: int) -> int:
     """Derive a session's order again after some of its turns went; 1 when it is empty and was removed."""
     turns = db.execute(
-        "SELECT doc, said_us, sort_us, stored_us FROM turns WHERE session_pk = ? ORDER BY doc", (session_pk,)
+        "SELECT doc, said_us, sort_us, stored_us FROM turns WHERE user_pk = ? AND session_pk = ? ORDER BY doc",
+        (user_pk, session_pk),
     ).fetchall()
     if not turns:
         db.execute("DELETE FROM sessions WHERE session_pk = ?", (session_pk,))

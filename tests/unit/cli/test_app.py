@@ -210,6 +210,7 @@ def test_wrong_usage_ends_with_2(run: Run, args: tuple[str, ...]) -> None:
         ("delete", "-u", "ann", "--yes"),
         ("export", "-u", "ann"),
         ("verify",),
+        ("backup", "copy.db"),
         ("reindex",),
         ("stats",),
     ],

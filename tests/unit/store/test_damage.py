@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from store_samples import build, dump, raw
 
+from backread import Memory
 from backread.errors import StoreCorruptError, StoreError
 from backread.store.base import TURNS
 from backread.store.indexing import TermHasher
@@ -147,3 +148,76 @@ def test_a_store_without_its_secret_is_refused(path: Path) -> None:
     with pytest.raises(StoreCorruptError, match="secret") as caught:
         SqliteStore(path)
     assert caught.value.hint
+
+
+def test_a_changed_word_is_never_given_out_as_what_was_said(tmp_path: Path) -> None:
+    path = tmp_path / "m.db"
+    with Memory.open(path, embedder="none") as memory:
+        memory.add({"role": "user", "content": "the code is 4411", "id": "m1"}, user_id="ann")
+        (turn,) = memory.turns(user_id="ann")
+    path.write_bytes(path.read_bytes().replace(b"the code is 4411", b"the code is 9411"))
+    with Memory.open(path, embedder="none") as memory:
+        for read in (
+            lambda: memory.search("the code", user_id="ann"),
+            lambda: memory.ask("what is the code?", user_id="ann"),
+            lambda: list(memory.turns(user_id="ann")),
+            lambda: list(memory.export(user_id="ann")),
+            lambda: memory.get("m1", user_id="ann"),
+        ):
+            with pytest.raises(StoreCorruptError, match=turn.turn_id) as caught:
+                read()
+            assert "backread rescue" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("change", "read"),
+    [
+        ("UPDATE entries SET data = '{}'", "entries"),
+        ("UPDATE entries SET kind = x'61'", "entries"),
+        ("UPDATE links SET start = start + 1", "entries"),
+        ("DELETE FROM links WHERE number = 0", "entries"),
+        ("UPDATE strategy_states SET state = x'00'", "state"),
+        ("UPDATE strategy_states SET version = version + 1", "state"),
+        ("UPDATE vector_blocks SET data = zeroblob(length(data))", "vectors"),
+        ("UPDATE vector_blocks SET data = substr(data, 2)", "vectors"),
+        ("UPDATE vector_progress SET doc = doc + 1", "progress"),
+        ("UPDATE embedders SET dimension = dimension + 1", "vectors"),
+        ("UPDATE replies SET reply = '1'", "reply"),
+        ("DELETE FROM reply_turns", "reply"),
+        ("UPDATE sessions SET order_us = order_us + 1", "sessions"),
+        ("UPDATE sessions SET session_id = CAST(session_id || 'a' AS BLOB)", "turns"),
+        ("UPDATE turns SET said_offset = said_offset + 60", "sessions"),
+        ("UPDATE turns SET attachments = 7 WHERE attachments IS NOT NULL", "turns"),
+        ("UPDATE turns SET role = x'61'", "turns"),
+        ("UPDATE postings SET doc = doc + 1000", "postings"),
+    ],
+)
+def test_a_changed_row_is_not_read(path: Path, change: str, read: str) -> None:
+    with raw(path) as db:
+        db.execute(change)
+    with closing(SqliteStore(path)) as store:
+        reads: dict[str, Callable[[], object]] = {
+            "entries": lambda: store.entries("ann", "lean"),
+            "state": lambda: store.strategy_state("ann", "lean"),
+            "vectors": lambda: store.vectors("ann", TURNS, "m"),
+            "progress": lambda: store.progress("ann", TURNS, "m"),
+            "reply": lambda: store.replies.get("k1"),
+            "sessions": lambda: store.sessions("ann"),
+            "turns": lambda: store.turns_by_doc("ann", store.layout("ann").docs.tolist()),
+            "postings": lambda: store.postings("ann", TURNS, ["lamp", "kettl"]),
+        }
+        with pytest.raises(StoreCorruptError):
+            reads[read]()
+
+
+def test_an_index_that_lacks_a_turn_is_not_believed(path: Path) -> None:
+    with raw(path) as db:
+        db.execute("PRAGMA writable_schema = ON")
+        sql = db.execute("SELECT sql FROM sqlite_schema WHERE name = 'turns_layout'").fetchone()[0]
+        db.execute("UPDATE sqlite_schema SET sql = ? WHERE name = 'turns_layout'", (sql + " WHERE doc <> 3",))
+    with raw(path) as db:
+        db.execute("REINDEX turns_layout")
+        db.execute("PRAGMA writable_schema = ON")
+        db.execute("UPDATE sqlite_schema SET sql = ? WHERE name = 'turns_layout'", (sql,))
+    with closing(SqliteStore(path)) as store, pytest.raises(StoreCorruptError, match="differ in number"):
+        store.layout("ann")
