@@ -15,6 +15,7 @@ from backread.types import Turn, TurnDraft
 __all__ = [
     "EPOCH",
     "FIRST",
+    "RECEIVED",
     "TURN_COLUMNS",
     "attachments_json",
     "checksum",
@@ -22,6 +23,7 @@ __all__ = [
     "draft_fields",
     "enc",
     "from_us",
+    "sort_after",
     "to_us",
     "turn_from_row",
     "turn_sum",
@@ -30,6 +32,9 @@ __all__ = [
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 FIRST = -(2**62)
 """`sort_us` of turns of unknown time that open a session: before any real instant."""
+
+RECEIVED = 2
+"""`zone_known` of a turn whose `said_us` is when it was received: nobody said when it was said."""
 
 TURN_COLUMNS = (
     "t.doc, t.turn_id, s.session_id, t.role, t.text, t.stored_us, t.speaker, t.external_id, t.caption, t.attachments,"
@@ -72,6 +77,11 @@ def from_us(us: int | None, offset_minutes: int | None) -> datetime | None:
         return at
 
 
+def sort_after(last: int, said_us: int | None, zone_known: int) -> int:
+    """`sort_us` of a turn that arrived after one with `last`: its own time, or the same when nobody said its time."""
+    return last if said_us is None or zone_known == RECEIVED else said_us
+
+
 def checksum(parts: Iterable[bytes | int | None], size: int = 16) -> bytes:
     """Hash of a sequence of values; lengths are hashed too, so that no two sequences run together."""
     digest = hashlib.blake2b(digest_size=size)
@@ -93,11 +103,13 @@ def attachments_json(attachments: Iterable[Mapping[str, Any]]) -> str | None:
 
 def draft_fields(draft: TurnDraft) -> dict[str, bytes | int | str | None]:
     """A draft as column values, except those that depend on what is already stored."""
-    offset = None if draft.said_at is None else draft.said_at.utcoffset()
+    received = draft.said_at is None and draft.received_at is not None
+    at = draft.received_at if received else draft.said_at
+    offset = None if at is None else at.utcoffset()
     return {
-        "said_us": None if draft.said_at is None else to_us(draft.said_at),
+        "said_us": None if at is None else to_us(at),
         "said_offset": None if offset is None else round(offset.total_seconds() / 60),
-        "zone_known": int(draft.said_at is None or draft.offset_known),
+        "zone_known": RECEIVED if received else int(at is None or draft.offset_known),
         "external_id": enc(draft.external_id),
         "role": enc(draft.role),
         "speaker": enc(draft.speaker),
@@ -123,7 +135,7 @@ def turn_from_row(row: sqlite3.Row | tuple[Any, ...], position: int) -> Turn:
     """A `Turn` from a row of `TURN_COLUMNS`."""
     (_, turn_id, session_id, role, text, stored_us, speaker, external_id, caption, attachments, said_us) = row[:11]
     said_offset, zone_known, said_text, supersedes = row[11:15]
-    stored_at = from_us(stored_us, None)
+    stored_at, at = from_us(stored_us, None), from_us(said_us, said_offset)
     assert stored_at is not None
     return Turn(
         turn_id=turn_id,
@@ -136,8 +148,9 @@ def turn_from_row(row: sqlite3.Row | tuple[Any, ...], position: int) -> Turn:
         external_id=dec(external_id),
         caption=dec(caption),
         attachments=tuple(json.loads(attachments)) if attachments else (),
-        said_at=from_us(said_us, said_offset),
+        said_at=None if zone_known == RECEIVED else at,
         said_text=dec(said_text),
         offset_known=bool(zone_known),
         supersedes=supersedes,
+        received_at=at if zone_known == RECEIVED else None,
     )

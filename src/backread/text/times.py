@@ -87,12 +87,15 @@ def parse_time(value: str | int | float | datetime | None, *, zone: tzinfo = UTC
     return _parse_text(value, zone)
 
 
-def format_time(at: datetime | None) -> str:
-    """`at` as "2023-05-08 13:56" in its own offset, or "unknown time" for None."""
+def format_time(at: datetime | None, *, received: bool = False) -> str:
+    """`at` as "2023-05-08 13:56" in its own offset, or "unknown time" for None.
+
+    With `received` it is when something came in, not when it was said: "received 2023-05-08 13:56".
+    """
     if at is None:
         return "unknown time"
     # Not strftime: it doesn't pad years below 1000 everywhere.
-    return f"{at.year:04}-{at.month:02}-{at.day:02} {at.hour:02}:{at.minute:02}"
+    return f"{'received ' * received}{at.year:04}-{at.month:02}-{at.day:02} {at.hour:02}:{at.minute:02}"
 
 
 def _parse_text(value: str, zone: tzinfo) -> SaidAt:
