@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import get_args
 
 import numpy as np
@@ -266,16 +266,19 @@ class History:
         layout = self._store.layout(self.user_id)
         existing = self._existing(layout)
         turns = np.bincount(layout.session[existing], minlength=len(layout.session_ids)).tolist()
-        last = np.full(len(layout.session_ids), UNKNOWN_TIME)
-        np.maximum.at(last, layout.session[existing], layout.said_us[existing])
+        rows = np.flatnonzero(existing)
+        rows = rows[np.argsort(layout.said_us[rows], kind="stable")]
+        last = dict(zip(layout.session[rows].tolist(), rows.tolist(), strict=True))
+        ends = np.array(list(last.values()), dtype=np.int64)
+        offsets = self._store.offsets(self.user_id, TURNS, layout.docs[ends]).tolist()
+        times = zip(layout.said_us[ends].tolist(), offsets, strict=True)
+        ended = {code: from_us(*at) for code, at in zip(last, times, strict=True)}
         seen: list[Session] = []
         codes = {session_id: code for code, session_id in enumerate(layout.session_ids)}
         for session in sessions:
             code = codes.get(session.session_id)
             if code is not None and turns[code] and session.started_at is not None:
-                offset = session.started_at.utcoffset() or timedelta()
-                ended_at = from_us(int(last[code]), int(offset.total_seconds() // 60))
-                seen.append(replace(session, turns=turns[code], ended_at=ended_at))
+                seen.append(replace(session, turns=turns[code], ended_at=ended[code]))
         return seen
 
     def entries(self, strategy: str, kind: str | None = None) -> list[Entry]:

@@ -217,18 +217,29 @@ class SqliteStore:
                     found[name] = row[0]
         return found
 
+    def offsets(self, user_id: str, corpus: str, docs: NDArray[np.int64]) -> NDArray[np.int64]:
+        """See `TurnStore.offsets`."""
+        table = "turns" if corpus == TURNS else "entries"
+        sql = f"SELECT said_offset FROM {table} JOIN users USING(user_pk) WHERE doc = ? AND user_id = ?"
+        with self._pool.read() as db:
+            rows = [db.execute(sql, (doc, enc(user_id))).fetchone() for doc in docs.tolist()]
+        return np.array([(row[0] if row else None) or 0 for row in rows], dtype=np.int64)
+
     def sessions(self, user_id: str) -> list[Session]:
         """See `TurnStore.sessions`."""
+        # With one min or max, SQLite takes the other columns from the row that has it.
+        firsts, lasts = (
+            f"SELECT s.session_id, count(*), {end}(t.said_us), t.said_offset FROM users"
+            " JOIN sessions s USING(user_pk) JOIN turns t USING(session_pk) WHERE users.user_id = ?"
+            " GROUP BY session_pk ORDER BY s.order_us, s.session_pk"
+            for end in ("min", "max")
+        )
         with self._pool.read() as db:
-            rows = db.execute(
-                "SELECT s.session_id, count(*), min(t.said_us), max(t.said_us), max(t.said_offset) FROM users"
-                " JOIN sessions s USING(user_pk) JOIN turns t USING(session_pk) WHERE users.user_id = ?"
-                " GROUP BY session_pk ORDER BY s.order_us, s.session_pk",
-                (enc(user_id),),
-            ).fetchall()
+            begun = db.execute(firsts, (enc(user_id),)).fetchall()
+            ended = db.execute(lasts, (enc(user_id),)).fetchall()
         return [
-            Session(dec(session_id), turns, from_us(first, offset), from_us(last, offset))
-            for session_id, turns, first, last, offset in rows
+            Session(dec(session_id), turns, from_us(*first), from_us(*last))
+            for (session_id, turns, *first), (_, _, *last) in zip(begun, ended, strict=True)
         ]
 
     def users(self) -> list[str]:
