@@ -6,7 +6,7 @@
   has one scale for short and long histories;
 - `dense`: cosine, and `session`: the best cosine of the unit's session (`prior`);
 - `speaker`: 1 for turns of the one speaker the question names; text and vectors see the question without speakers'
-  names (`speaker`). What only a name speaks for comes last, so that a question with nothing else finds something;
+  names (`speaker`). Where nothing is found so, what the speakers said is;
 - `time`: 1 for turns that tell a time, when the question asks for one; `date`: how well a turn fits a date the question
   names (`temporal`); `asks`: 1 for turns that are questions. Without any vector these cues count half: the rest of the
   score is then smaller by as much.
@@ -124,11 +124,8 @@ class HybridRetriever:
             matched |= dense.scores > 0
             total = text + cues + self._weights.dense * np.nan_to_num(dense.scores)
             total += self._weights.session * np.nan_to_num(session_prior(dense.scores, corpus.session))
-        if named:
-            by_name = self._named(corpus, question, named) & ~matched
-            if matched.any() and by_name.any():  # they come after what says something of the rest of the question
-                total[by_name] -= total[by_name].max() - total[matched].min() + _LOWEST
-            matched |= by_name
+        if named and not matched.any():
+            matched = self._named(corpus, question, named)
         if not matched.any():
             return Scored(nothing, dense.degraded)
         total += _LOWEST - total[matched].min()
