@@ -193,6 +193,4 @@ class Chains(RuleBasedStateMachine):
 
 
 TestChains = Chains.TestCase
-TestChains.settings = settings(
-    max_examples=int(__import__("os").environ.get("N", "12")), stateful_step_count=20, deadline=None
-)
+TestChains.settings = settings(max_examples=12, stateful_step_count=16, deadline=None)

@@ -16,26 +16,7 @@ __all__ = ["named_speakers", "without_names"]
 
 _FEWEST_WORDS = 2
 _TITLES = frozenset(("dr", "mr", "mrs", "ms", "miss", "prof", "professor", "sir", "st"))
-_NOT_BEFORE_NAMES = frozenset(
-    (
-        "a",
-        "an",
-        "the",
-        "my",
-        "your",
-        "his",
-        "her",
-        "its",
-        "our",
-        "their",
-        "this",
-        "that",
-        "these",
-        "those",
-        "any",
-        "every",
-    )
-)
+_NOT_BEFORE_NAMES = frozenset(("a", "an", "the", "my", "your", "his", "her", "its", "our", "their", "any", "every"))
 _SAYING = frozenset(
     ("say", "says", "said", "tell", "tells", "told", "talk", "talked", "mention", "mentioned", "know", "think")
 )
