@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, Protocol, Self, TypeVar
 
 from backread.memory import Memory
 from backread.models.base import ChatModel, Embedder
@@ -20,8 +20,9 @@ from backread.models.roles import ChatRoles
 from backread.settings import Settings
 from backread.text.tokens import TokenCounter
 
-__all__ = ["AsyncMemory"]
+__all__ = ["AsyncMemory", "threaded"]
 
+M = TypeVar("M")
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -29,13 +30,17 @@ _PAGE: Final = 500
 """Items an iterator takes from its thread at a time."""
 
 
-def _threaded(
-    method: Callable[Concatenate[Memory, P], T],
-) -> Callable[Concatenate[AsyncMemory, P], Coroutine[Any, Any, T]]:
-    """The method of `Memory`, awaited."""
+class _Wrapper(Protocol[M]):
+    """What awaits the methods of its `memory`."""
+
+    memory: M
+
+
+def threaded(method: Callable[Concatenate[M, P], T]) -> Callable[Concatenate[_Wrapper[M], P], Coroutine[Any, Any, T]]:
+    """The method of a memory, awaited: for a class that wraps it as `memory`."""
 
     @functools.wraps(method)
-    async def call(self: AsyncMemory, /, *args: P.args, **kwargs: P.kwargs) -> T:
+    async def call(self: _Wrapper[M], /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await asyncio.to_thread(method, self.memory, *args, **kwargs)
 
     return call
@@ -84,34 +89,34 @@ class AsyncMemory:
         )
         return cls(memory)
 
-    add = _threaded(Memory.add)
-    add_turns = _threaded(Memory.add_turns)
-    delete = _threaded(Memory.delete)
-    scrub = _threaded(Memory.scrub)
-    history = _threaded(Memory.history)
-    search = _threaded(Memory.search)
-    recall = _threaded(Memory.recall)
-    ask = _threaded(Memory.ask)
-    answer = _threaded(Memory.answer)
-    build = _threaded(Memory.build)
-    entries = _threaded(Memory.entries)
+    add = threaded(Memory.add)
+    add_turns = threaded(Memory.add_turns)
+    delete = threaded(Memory.delete)
+    scrub = threaded(Memory.scrub)
+    history = threaded(Memory.history)
+    search = threaded(Memory.search)
+    recall = threaded(Memory.recall)
+    ask = threaded(Memory.ask)
+    answer = threaded(Memory.answer)
+    build = threaded(Memory.build)
+    entries = threaded(Memory.entries)
     turns = _streamed(Memory.turns)
-    sessions = _threaded(Memory.sessions)
-    users = _threaded(Memory.users)
-    get = _threaded(Memory.get)
+    sessions = threaded(Memory.sessions)
+    users = threaded(Memory.users)
+    get = threaded(Memory.get)
     export = _streamed(Memory.export)
-    index = _threaded(Memory.index)
-    reindex = _threaded(Memory.reindex)
-    maintain = _threaded(Memory.maintain)
-    rollback = _threaded(Memory.rollback)
-    drop_previous = _threaded(Memory.drop_previous)
-    pending = _threaded(Memory.pending)
-    backup = _threaded(Memory.backup)
-    verify = _threaded(Memory.verify)
-    stats = _threaded(Memory.stats)
-    close = _threaded(Memory.close)
-    metered = _threaded(Memory.metered)
-    retriever = _threaded(Memory.retriever)
+    index = threaded(Memory.index)
+    reindex = threaded(Memory.reindex)
+    maintain = threaded(Memory.maintain)
+    rollback = threaded(Memory.rollback)
+    drop_previous = threaded(Memory.drop_previous)
+    pending = threaded(Memory.pending)
+    backup = threaded(Memory.backup)
+    verify = threaded(Memory.verify)
+    stats = threaded(Memory.stats)
+    close = threaded(Memory.close)
+    metered = threaded(Memory.metered)
+    retriever = threaded(Memory.retriever)
 
     @property
     def settings(self) -> Settings:

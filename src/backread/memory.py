@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, Self
 from backread.answering import answer, quote_answer
 from backread.errors import InvalidInputError, NotFoundError
 from backread.finding import grouped_hits, turns_still_there
-from backread.messages import draft_from_message, export_message
+from backread.messages import draft_from_message, export_message, received
 from backread.models.base import ChatModel, Embedder, Reranker
 from backread.models.chats import open_roles
 from backread.models.context_window import with_smaller_prompts
@@ -181,6 +181,9 @@ class Memory:
     ) -> AddReceipt:
         """Keep messages verbatim: one durable transaction, searchable by text when it returns, no model is called.
 
+        Messages come in live: one without a time gets the time of receipt, marked as that (`Turn.received_at`). Old
+        messages whose time nobody knows are for `add_turns`, which leaves it unknown.
+
         Args:
             messages: in the OpenAI format, with optional `id`, `name` and `timestamp`; see `messages`.
             user_id: whose history.
@@ -197,15 +200,17 @@ class Memory:
         given = [messages] if isinstance(messages, Mapping) else list(messages)
         drafts: list[tuple[int, TurnDraft]] = []
         problems: list[tuple[int, InvalidInputError]] = []
+        now = datetime.now(self._zone)
         for position, message in enumerate(given):
             try:
-                drafts.append((position, draft_from_message(message, session_id=session_id, zone=self._zone)))
+                draft = draft_from_message(message, session_id=session_id, zone=self._zone)
+                drafts.append((position, received(draft, now)))
             except InvalidInputError as error:
                 problems.append((position, error))
         return self._append(_named(user_id, "user_id"), session_id, drafts, problems)
 
     def add_turns(self, drafts: Sequence[TurnDraft], *, user_id: str) -> AddReceipt:
-        """As `add`, for messages that are already drafts, as importers make them; sessions are named in the drafts."""
+        """As `add`, for drafts as importers make them: they name their sessions, and no time of receipt is added."""
         session_id = drafts[0].session_id if drafts else ""
         return self._append(_named(user_id, "user_id"), session_id, list(enumerate(drafts)), [])
 
@@ -306,9 +311,10 @@ class Memory:
             roles: only turns of these roles.
             speaker: only turns of this name, compared exactly.
             session_id: only turns of this session.
-            after: only turns said then or later.
+            after: only turns said then or later; a day alone is its midnight in the history's zone, here and below.
             before: only turns said earlier.
-            as_of: the record as it stood then. Turns of unknown time are left out by these last three.
+            as_of: the record as it stood then. Turns that nobody said the time of count from when they were received;
+                those of unknown time are left out by these last three.
 
         Raises:
             InvalidInputError: a blank query, an empty id, `top_k` below 1, a mode that there isn't, or a time that
@@ -496,7 +502,7 @@ class Memory:
 
     def export(self, *, user_id: str) -> Iterator[dict[str, Any]]:
         """Every turn of a user, in order of arrival, as a message that the JSONL importer takes back unchanged."""
-        return (export_message(turn, user_id=user_id) for turn in self.history(user_id).arrivals())
+        return _exported(self.history(user_id))
 
     # --- keeping
 
@@ -689,6 +695,13 @@ class Memory:
     def _time(self, value: Time | None) -> datetime | None:
         said = parse_time(value, zone=self._zone)
         return None if said is None else said.at
+
+
+def _exported(history: History) -> Iterator[dict[str, Any]]:
+    for turn in history.arrivals():
+        older = turns_still_there(history, [turn.supersedes] if turn.supersedes else [])
+        replaced = next((found.external_id or found.turn_id for found in older.values()), None)
+        yield export_message(turn, user_id=history.user_id, supersedes=replaced)
 
 
 def _named(value: object, what: str) -> str:

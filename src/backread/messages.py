@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from datetime import UTC, tzinfo
+from dataclasses import replace
+from datetime import UTC, datetime, tzinfo
 from typing import Any
 
 from backread.errors import BlankTextError, InvalidInputError
 from backread.text.times import SaidAt, parse_time
 from backread.types import Turn, TurnDraft
 
-__all__ = ["MESSAGE_KEYS", "ROLES", "TIME_KEYS", "draft_from_message", "export_message"]
+__all__ = ["MESSAGE_KEYS", "RECEIVED_KEY", "ROLES", "TIME_KEYS", "draft_from_message", "export_message", "received"]
 
 ROLES = ("system", "developer", "user", "assistant", "tool", "function", "participant")
 """The roles of OpenAI's chat API, and "participant" for conversations between people."""
@@ -24,11 +25,14 @@ ROLES = ("system", "developer", "user", "assistant", "tool", "function", "partic
 TIME_KEYS = ("timestamp", "time", "created_at", "said_at")
 """The names a message's time may have; a message has at most one of them."""
 
+RECEIVED_KEY = "received_at"
+"""When a message that names no time came in, as an export says it."""
+
 _KEPT_KEYS = ("tool_calls", "tool_call_id", "function_call", "refusal", "annotations", "audio")
 """Keys of the chat API whose value, unless null or empty, becomes the attachment {"type": key, key: value}."""
 
 MESSAGE_KEYS = (
-    *("role", "content", "name", "speaker", "id", *TIME_KEYS, "said_text"),
+    *("role", "content", "name", "speaker", "id", *TIME_KEYS, RECEIVED_KEY, "said_text"),
     *("caption", "attachments", "supersedes", *_KEPT_KEYS),
 )
 """Every key a message may have."""
@@ -62,7 +66,7 @@ def draft_from_message(message: Mapping[str, Any], *, session_id: str, zone: tzi
     attachments = (*_given_attachments(message), *parts, *_kept(message))
     if not text.strip() and not any(part["type"] not in _TEXT_PARTS for part in attachments):
         raise BlankTextError(f"the {role} message has no text and no attachment")
-    said = _time(message, zone)
+    said, came_in = _times(message, zone)
     wording = _text(message, "said_text")
     if "said_text" not in message and said is not None:
         wording = said.text
@@ -78,15 +82,22 @@ def draft_from_message(message: Mapping[str, Any], *, session_id: str, zone: tzi
         said_text=wording,
         offset_known=said.offset_known if said else True,
         supersedes=_id(message, "supersedes"),
+        received_at=came_in.at if came_in else None,
     )
 
 
-def export_message(turn: Turn, *, user_id: str) -> dict[str, Any]:
+def received(draft: TurnDraft, at: datetime) -> TurnDraft:
+    """The draft of a message that comes in at `at`: that is its time of receipt, where it says nothing of a time."""
+    return draft if draft.said_at or draft.received_at else replace(draft, received_at=at)
+
+
+def export_message(turn: Turn, *, user_id: str, supersedes: str | None = None) -> dict[str, Any]:
     """A turn as a message that `draft_from_message` takes back unchanged, with the user and session it belongs to.
 
     `id` is the external id, or the turn id where there is none, so that importing an export into the same store finds
-    every turn known. A time whose zone was assumed is written without one. Keys without a value are left out, except
-    `said_text`, where null says that the time came without a wording.
+    every turn known; `supersedes` is that id of the turn that it replaces. A time whose zone was assumed is written
+    without one. Keys without a value are left out, except `said_text`, where null says that the time came without a
+    wording.
     """
     said_at = turn.said_at if turn.offset_known or turn.said_at is None else turn.said_at.replace(tzinfo=None)
     message: dict[str, Any] = {
@@ -99,7 +110,8 @@ def export_message(turn: Turn, *, user_id: str) -> dict[str, Any]:
         "caption": turn.caption,
         "attachments": [dict(item) for item in turn.attachments] or None,
         "timestamp": None if said_at is None else said_at.isoformat(),
-        "supersedes": turn.supersedes,
+        "received_at": None if turn.received_at is None else turn.received_at.isoformat(),
+        "supersedes": supersedes,
     }
     message = {key: value for key, value in message.items() if value is not None}
     if said_at is not None or turn.said_text is not None:
@@ -191,11 +203,13 @@ def _check_json(value: object, where: str) -> None:
             raise InvalidInputError(f"{where} holds {_kind(item)}, which JSON can't carry")
 
 
-def _time(message: Mapping[str, Any], zone: tzinfo) -> SaidAt | None:
-    given = [key for key in TIME_KEYS if message.get(key) is not None]
+def _times(message: Mapping[str, Any], zone: tzinfo) -> tuple[SaidAt | None, SaidAt | None]:
+    """When a message was said and when it was received, at most one of them."""
+    given = [key for key in (*TIME_KEYS, RECEIVED_KEY) if message.get(key) is not None]
     if len(given) > 1:
         raise InvalidInputError(f"the message has two times, {given[0]} and {given[1]}; give one")
-    return parse_time(message[given[0]], zone=zone) if given else None
+    at = parse_time(message[given[0]], zone=zone) if given else None
+    return (None, at) if given == [RECEIVED_KEY] else (at, None)
 
 
 def _speaker(message: Mapping[str, Any]) -> str | None:

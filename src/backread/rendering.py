@@ -180,7 +180,7 @@ def _cut(item: Evidence, left: int, headings: Collection[str], counter: TokenCou
 
 
 def _heading(item: Evidence) -> str:
-    return f"# {format_time(item.time)}"
+    return f"# {format_time(item.time, received=item.received)}"
 
 
 def _line(item: Evidence) -> str:

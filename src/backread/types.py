@@ -51,6 +51,7 @@ class TurnDraft:
     """One message on its way in, already normalised: `text` is exactly what the caller gave.
 
     `said_at` is aware; `offset_known` is False when the source gave no zone and the history's zone was assumed.
+    `received_at` is when a message that names no time came in live; None where it wasn't seen to come in.
     """
 
     session_id: str
@@ -64,6 +65,7 @@ class TurnDraft:
     said_text: str | None = None
     offset_known: bool = True
     supersedes: str | None = None
+    received_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,7 @@ class Turn:
         said_at: aware instant, None when unknown. `offset_known` is False when the zone was assumed.
         said_text: the time as the source wrote it.
         supersedes: the turn this one replaces; the old one stays in the record and leaves search.
+        received_at: when a message that named no time came in live; None for others.
     """
 
     turn_id: str
@@ -96,6 +99,17 @@ class Turn:
     said_text: str | None = None
     offset_known: bool = True
     supersedes: str | None = None
+    received_at: datetime | None = None
+
+    @property
+    def time(self) -> datetime | None:
+        """What filters, dates and orders go by: when it was said, else when it was received; None when unknown."""
+        return self.received_at if self.said_at is None else self.said_at
+
+    @property
+    def received(self) -> bool:
+        """True when `time` is when it was received, as nobody said when it was said."""
+        return self.said_at is None and self.received_at is not None
 
     @property
     def name(self) -> str:
@@ -105,7 +119,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Ordered turns at one sitting. `started_at` is its earliest known `said_at`, None when no turn has one."""
+    """Ordered turns at one sitting, from the earliest known `Turn.time` to the latest; None when no turn has one."""
 
     session_id: str
     turns: int
@@ -307,7 +321,7 @@ class Evidence:
         kind: where the words come from.
         sources: the spans it rests on, never empty for "verbatim".
         speaker: who said it, also when `text` is only a part of the turn.
-        time: when it was said.
+        time: when it was said, or received where `received` is True.
         rank: 0-based place in the strategy's ranking, best first.
         session_id: the session of its first source.
         cut: True when `text` is an excerpt; the mark in the rendered line names the turn.
@@ -322,6 +336,7 @@ class Evidence:
     session_id: str | None = None
     caption: str | None = None
     cut: bool = False
+    received: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from memory_samples import TALK, opened
+from memory_samples import TALK, keep_old, opened
 
 from backread import Memory
 from backread.testing.fakes import HashEmbedder
@@ -19,5 +19,5 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
 @pytest.fixture
 def talked(memory: Memory) -> Memory:
     memory.add(TALK[:3], user_id="ann", session_id="s1")
-    memory.add(TALK[3:], user_id="ann", session_id="s2")
+    keep_old(memory, TALK[3:], "s2")
     return memory

@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 
 from backread import Memory
 from backread.errors import ModelRequestError
+from backread.messages import draft_from_message
 from backread.models.base import Embedder
 from backread.settings import Settings
 from backread.testing.fakes import HashEmbedder
 from backread.text.tokens import EstimateCounter
 
-__all__ = ["MODES", "TALK", "Counting", "opened", "texts"]
+__all__ = ["MODES", "TALK", "Counting", "keep_old", "opened", "texts"]
 
 MODES: tuple[str, ...] = ("hybrid", "interpolation", "rrf", "bm25", "dense")
 TALK = [
@@ -52,6 +53,12 @@ class Counting(HashEmbedder):
         if self.budget is not None and len(self.texts) > self.budget:
             raise ModelRequestError("the embedder is down")
         return super().embed(texts, kind=kind)
+
+
+def keep_old(memory: Memory, messages: Sequence[dict[str, Any]], session_id: str, *, user_id: str = "ann") -> list[str]:
+    """Keep messages as an importer does: of those without a time it stays unknown. Their turn ids."""
+    drafts = [draft_from_message(message, session_id=session_id) for message in messages]
+    return list(memory.add_turns(drafts, user_id=user_id).turn_ids)
 
 
 def opened(path: Path, embedder: Embedder | None = None, **settings: Any) -> Memory:

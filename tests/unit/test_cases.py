@@ -320,6 +320,19 @@ CASES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             f"{RECORD}::test_what_goes_in_comes_out",
             f"{RECORD}::test_a_hit_holds_the_whole_text",
         ),
+        "SRC-01": (
+            "unit/retrieval/test_hybrid.py::test_a_name_alone_finds_what_its_speaker_said",
+            "unit/retrieval/test_hybrid.py::test_where_nothing_else_matches_a_name_does",
+            "unit/integrations/test_langgraph.py::test_a_key_is_found_by_its_name",
+        ),
+        "M0-01": (
+            "unit/integrations/test_mem0.py::test_zero_is_none_of_them",
+            "unit/integrations/test_mem0_config.py::test_a_configuration_names_store_and_models",
+            "unit/integrations/test_mem0_config.py::test_the_rest_is_refused_by_name",
+            "unit/integrations/test_mem0_config.py::test_a_configuration_is_no_record",
+            "unit/integrations/test_mem0_config.py::test_the_asynchronous_one_has_the_same_calls",
+            "unit/integrations/test_mem0_config.py::test_there_is_no_hosted_service",
+        ),
         "VER-03": (
             f"{RECORD}::test_a_megabyte_in_one_message",
             f"{RECORD}::test_twenty_megabytes_are_refused_before_anything_is_stored",

@@ -56,7 +56,8 @@ def quote_answer(
             best.setdefault(spans[place].number, place)
     chosen = [spans[place] for place in best.values()]
     lines = [
-        f"“{_one_line(span.text)}” — {_one_line(span.turn.name)}, {format_time(span.line.time)} [{span.number}]"
+        f"“{_one_line(span.text)}” — {_one_line(span.turn.name)},"
+        f" {format_time(span.line.time, received=span.line.received)} [{span.number}]"
         for span in chosen
     ]
     citations = [Citation(span.number, span.turn.turn_id, span.start, span.end, span.text) for span in chosen]

@@ -32,7 +32,7 @@ def add(
     ] = None,
     speaker: Annotated[str | None, typer.Option(metavar="NAME", help="Who said it.")] = None,
     time: Annotated[
-        str | None, typer.Option(metavar="TIME", help="When it was said, as 2025-03-27T16:10. Default: unknown.")
+        str | None, typer.Option(metavar="TIME", help="When it was said, as 2025-03-27T16:10. Default: received now.")
     ] = None,
     external_id: Annotated[
         str | None, typer.Option("--id", metavar="ID", help="Your id of it: added again, it is stored once.")

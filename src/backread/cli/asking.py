@@ -156,8 +156,9 @@ def _source(answer: Answer, number: int, turn_id: str, memory: Memory, user: str
         turn = memory.get(turn_id, user_id=user)
     except NotFoundError:
         line = answer.recall.evidence[number - 1]
-        return f"{format_time(line.time)} {shown(line.speaker or '')} ({shown(line.session_id or '')}, {turn_id}):"
-    return f"{format_time(turn.said_at)} {shown(turn.name)} ({shown(turn.session_id)}, {turn_id}):"
+        at = format_time(line.time, received=line.received)
+        return f"{at} {shown(line.speaker or '')} ({shown(line.session_id or '')}, {turn_id}):"
+    return f"{format_time(turn.time, received=turn.received)} {shown(turn.name)} ({shown(turn.session_id)}, {turn_id}):"
 
 
 def _summary(found: Recall) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from backread.cli.output import counted, note
@@ -55,13 +55,16 @@ class Embedded:
 def load(memory: Memory, imported: Imported) -> Loaded:
     """Store all sessions, with a bar. Interrupted, it says how far it came; run again, it stores nothing twice."""
     loaded = Loaded()
+    unlinked: dict[str, list[TurnDraft]] = {}
     with bar("storing sessions", len(imported.sessions)) as advance:
         try:
             for user_id, drafts, sessions in _batches(imported.sessions):
                 loaded.users[user_id] = None
-                _store(memory, user_id, drafts, loaded)
+                unlinked.setdefault(user_id, []).extend(_store(memory, user_id, drafts, loaded))
                 loaded.sessions += sessions
                 advance(sessions)
+            for user_id, drafts in unlinked.items():
+                _link(memory, user_id, drafts, loaded)
         except KeyboardInterrupt:
             return loaded
     loaded.finished = True
@@ -88,7 +91,48 @@ def _batches(sessions: Iterable[ImportedSession]) -> Iterator[tuple[str, list[Tu
         yield user_id, drafts, ended
 
 
-def _store(memory: Memory, user_id: str, drafts: Sequence[TurnDraft], loaded: Loaded) -> None:
+def _store(memory: Memory, user_id: str, given: Sequence[TurnDraft], loaded: Loaded) -> list[TurnDraft]:
+    """Store turns of one user; the drafts that replace a turn which may follow in a later session.
+
+    They are stored in their places as if they replaced nothing: adding them once more links them.
+    """
+    drafts, early = _without_links_ahead(memory, user_id, given)
+    _add(memory, user_id, drafts, loaded)
+    return early
+
+
+def _without_links_ahead(
+    memory: Memory, user_id: str, given: Sequence[TurnDraft]
+) -> tuple[list[TurnDraft], list[TurnDraft]]:
+    """Drafts that replace only what is in the store or before them, and the given ones of those that were changed."""
+    from backread.finding import turns_still_there
+
+    named = {draft.supersedes for draft in given if draft.supersedes is not None and draft.external_id is not None}
+    there = set(turns_still_there(memory.history(user_id), sorted(named)))
+    drafts, early = [], []
+    for draft in given:
+        if draft.supersedes in named and draft.supersedes not in there:
+            early.append(draft)
+            draft = replace(draft, supersedes=None)
+        drafts.append(draft)
+        there.update(() if draft.external_id is None else (draft.external_id,))
+    return drafts, early
+
+
+def _link(memory: Memory, user_id: str, drafts: Sequence[TurnDraft], loaded: Loaded) -> None:
+    """Link stored turns to what they replace; those that replace nothing in the record are named, and stay."""
+    from backread.finding import turns_still_there
+
+    there = turns_still_there(memory.history(user_id), sorted({draft.supersedes or "" for draft in drafts}))
+    for draft in drafts:
+        if draft.supersedes not in there:
+            reason = f"supersedes names {draft.supersedes!r}, which is not a turn of this user; kept as one of its own"
+            loaded.rejected.append(_refused(user_id, draft, reason))
+    if linked := [draft for draft in drafts if draft.supersedes in there]:
+        memory.add_turns(linked, user_id=user_id)
+
+
+def _add(memory: Memory, user_id: str, drafts: Sequence[TurnDraft], loaded: Loaded) -> None:
     try:
         receipt = memory.add_turns(drafts, user_id=user_id)
     except InvalidInputError as error:

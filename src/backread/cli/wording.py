@@ -75,7 +75,7 @@ def turn_heading(turn: Turn, *parts: str) -> Text:
     heading = Text(style="dim", overflow="fold")
     for part in parts:
         heading.append(f"{part}  ")
-    heading.append(f"{format_time(turn.said_at)}  ")
+    heading.append(f"{format_time(turn.time, received=turn.received)}  ")
     heading.append(shown(turn.name), "not dim bold")
     heading.append(f"  {shown(turn.session_id)}  {turn.turn_id}")
     return heading

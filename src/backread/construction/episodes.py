@@ -167,7 +167,7 @@ def _checked(
     """A reply as data: line numbers become turn ids; dates and wordings that nothing supports go, and blank items."""
     data: dict[str, Any] = reply.model_dump()
     words = _folded(" ".join(turn.text for turn in turns))
-    years = set(_YEAR.findall(words)) if all(turn.said_at is None for turn in turns) else None
+    years = set(_YEAR.findall(words)) if all(turn.time is None for turn in turns) else None
     for name, said in (("events", "what"), ("facts", "fact"), ("relations", "object")):
         if name not in data:
             continue

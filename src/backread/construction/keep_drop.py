@@ -273,7 +273,7 @@ def _messages(
     """
     rules, form, example, reply = _prompt().split("\n---\n")
     lines = [
-        quote(f"[{number}] ({format_time(turn.said_at)}) {turn.name}: {text}")
+        quote(f"[{number}] ({format_time(turn.time, received=turn.received)}) {turn.name}: {text}")
         for number, (turn, text) in enumerate(zip(turns, texts, strict=True), 1)
     ]
     now = f"Now: {format_time(asked_at)}\n" if asked_at is not None else ""

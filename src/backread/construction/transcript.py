@@ -41,8 +41,8 @@ def transcript(turns: Sequence[Turn], label: Callable[[int], str]) -> list[str]:
     lines: list[str] = []
     shown: str | None = None
     for place, turn in enumerate(turns, 1):
-        if day(turn.said_at) != shown:
-            shown = day(turn.said_at)
+        if day(turn.time) != shown:
+            shown = day(turn.time)
             lines.append(f"# {shown}")
         lines.append(quote(f"[{label(place)}] {indexed_text(turn.name, turn.text, turn.caption)}"))
     return lines

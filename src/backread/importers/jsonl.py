@@ -32,7 +32,7 @@ from typing import Any, BinaryIO, overload
 
 from backread.errors import BlankTextError, ImportFormatError, InvalidInputError
 from backread.importers.base import Imported, ImportedSession, Irregularity, Tally, file_stamp, open_file
-from backread.messages import TIME_KEYS, draft_from_message
+from backread.messages import RECEIVED_KEY, TIME_KEYS, draft_from_message
 from backread.text.times import SaidAt
 from backread.types import TurnDraft
 
@@ -228,7 +228,7 @@ class _Reading:
         kept = 0
         for place, message in enumerate(messages, start=1):
             timed = message
-            if isinstance(message, dict) and all(message.get(key) is None for key in TIME_KEYS):
+            if isinstance(message, dict) and all(message.get(key) is None for key in (*TIME_KEYS, RECEIVED_KEY)):
                 timed = {**message, **times}
             draft = self._draft(f"{where}, message {place}", timed, names[1], tally)
             if draft is not None:

@@ -16,7 +16,7 @@ except ModuleNotFoundError as error:
 
 __all__ = ["BackreadRetriever"]
 
-_SHOWN = ("speaker", "time", "caption")
+_SHOWN = ("speaker", "time", "received", "caption")
 """Metadata that a model is shown with the text; the rest is for programs."""
 
 
@@ -24,8 +24,8 @@ class BackreadRetriever(BaseRetriever):
     """Finds turns of one user; each node is a turn, word for word.
 
     A node's id is its turn id, its metadata that of `shared.hit_metadata` without what is unknown; of it a model is
-    shown speaker, time and caption. Query engines put nodes into prompts as they are: where stored text must not pass
-    for instructions, use `Memory.recall`, whose `rendered` quotes it.
+    shown speaker, time, whether that is when it was received, and caption. Query engines put nodes into prompts as they
+    are: where stored text must not pass for instructions, use `Memory.recall`, whose `rendered` quotes it.
 
     Args:
         memory: where the record is.

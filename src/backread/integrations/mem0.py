@@ -10,19 +10,22 @@ A memory is a turn. Its id stays the same over updates, each of which is a new t
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, Self, TypeVar
 
+from backread.aio import threaded
 from backread.errors import InvalidInputError, NotFoundError
 from backread.integrations import mem0_shapes as shapes
+from backread.integrations.mem0_config import settings_of
 from backread.integrations.shared import keep, named, noted
 from backread.memory import Memory as Record
 
-__all__ = ["Memory"]
+__all__ = ["AsyncMemory", "AsyncMemoryClient", "Memory", "MemoryClient"]
 
 _TOP_K: Final = 20
 
@@ -38,8 +41,22 @@ class Memory(AbstractContextManager["Memory"]):
     """
 
     def __init__(self, memory: Record | None = None) -> None:
+        if memory is not None and not isinstance(memory, Record):
+            raise InvalidInputError(
+                f"this is made of a backread.Memory, not of a {type(memory).__name__}",
+                hint="Memory.from_config takes mem0's configuration",
+            )
         self.memory = Record.open() if memory is None else memory
         self._updating = threading.Lock()
+
+    @classmethod
+    def from_config(cls, config_dict: Values) -> Self:
+        """A memory as mem0's configuration describes it; see `mem0_config.settings_of` for what is honoured.
+
+        Raises:
+            InvalidInputError: the configuration asks for something that backread doesn't have.
+        """
+        return cls(Record.open(settings=settings_of(config_dict)))
 
     def add(
         self,
@@ -96,14 +113,16 @@ class Memory(AbstractContextManager["Memory"]):
             filters: exact values of `user_id`, `agent_id`, `run_id`, `actor_id`, `role` and of metadata.
         """
         user, wanted = shapes.asked_for(filters, user_id=user_id, agent_id=agent_id, run_id=run_id)
-        depth = size = _number(top_k, limit) or _TOP_K
-        while True:
+        size = _number(top_k, limit, _TOP_K)
+        depth = max(1, size)
+        while size:
             hits = noted(self.memory.search(query, user_id=user, top_k=depth, session_id=wanted.get("run_id")))
             found = shapes.passing(hits, wanted)
             if len(found) >= size or len(hits) < depth:
                 history = self.memory.history(user)
                 return {"results": [{**shapes.item(history, turn), "score": score} for turn, score in found[:size]]}
             depth *= 4  # the filters left too few: look deeper
+        return {"results": []}
 
     def get(self, memory_id: str) -> dict[str, Any] | None:
         """A memory as it is now; None when there is none."""
@@ -127,7 +146,7 @@ class Memory(AbstractContextManager["Memory"]):
         user, wanted = shapes.asked_for(filters, user_id=user_id, agent_id=agent_id, run_id=run_id)
         history = self.memory.history(user)
         found = (turn for turn in history.turns(shapes.in_scope(wanted)) if shapes.passes(turn, wanted))
-        return {"results": [shapes.item(history, turn) for turn in islice(found, _number(top_k, limit))]}
+        return {"results": [shapes.item(history, turn) for turn in islice(found, _number(top_k, limit, None))]}
 
     def update(
         self, memory_id: str, text: str | None = None, metadata: Values | None = None, *, data: str | None = None
@@ -194,7 +213,65 @@ class Memory(AbstractContextManager["Memory"]):
         self.close()
 
 
-def _number(top_k: int | None, limit: int | None) -> int | None:
+class AsyncMemory:
+    """mem0's `AsyncMemory`: the same calls as `Memory`, awaited; each runs in a thread.
+
+    Args:
+        memory: the record, or a `Memory` over it; the record that the settings name when None.
+    """
+
+    def __init__(self, memory: Record | Memory | None = None) -> None:
+        self.memory = memory if isinstance(memory, Memory) else Memory(memory)
+
+    @classmethod
+    async def from_config(cls, config_dict: Values) -> Self:
+        """See `Memory.from_config`."""
+        return cls(await asyncio.to_thread(Memory.from_config, config_dict))
+
+    add = threaded(Memory.add)
+    search = threaded(Memory.search)
+    get = threaded(Memory.get)
+    get_all = threaded(Memory.get_all)
+    update = threaded(Memory.update)
+    delete = threaded(Memory.delete)
+    delete_all = threaded(Memory.delete_all)
+    history = threaded(Memory.history)
+    reset = threaded(Memory.reset)
+    close = threaded(Memory.close)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *raised: object) -> None:
+        await self.close()
+
+
+class MemoryClient:
+    """Stands where mem0 has the client of its hosted service, which there is none of here.
+
+    Raises:
+        InvalidInputError: always.
+    """
+
+    def __init__(self, *_: object, **__: object) -> None:
+        raise InvalidInputError(
+            f"there is no hosted service that a {type(self).__name__} could call: nothing leaves this machine",
+            hint="use Memory or AsyncMemory of this module, over a store of your own",
+        )
+
+
+class AsyncMemoryClient(MemoryClient):
+    """As `MemoryClient`."""
+
+
+N = TypeVar("N", int, None)
+
+
+def _number(top_k: int | None, limit: int | None, default: N) -> int | N:
+    """How many results are asked for, 0 being none of them."""
     if top_k is not None and limit is not None:
         raise InvalidInputError("top_k and limit mean the same; give one")
-    return limit if top_k is None else top_k
+    number = limit if top_k is None else top_k
+    if number is not None and number < 0:
+        raise InvalidInputError(f"top_k is a number of results from 0 on, not {number}")
+    return default if number is None else number

@@ -53,7 +53,7 @@ def draft(message: Mapping[str, Any], session_id: str, kept: Mapping[str, Any], 
 
 
 def replacement(old: Turn, text: str | None, metadata: Mapping[str, Any] | None) -> TurnDraft:
-    """The draft that supersedes a turn; of new words it is unknown when they were said."""
+    """The draft that supersedes a turn; of new words nobody says when they were said."""
     message = {
         "role": old.role,
         "name": old.speaker,
@@ -66,7 +66,8 @@ def replacement(old: Turn, text: str | None, metadata: Mapping[str, Any] | None)
     made = draft(message, old.session_id, {**kept, "metadata": {**kept.get("metadata", {}), **(metadata or {})}})
     if text is not None:
         return made
-    return replace(made, said_at=old.said_at, said_text=old.said_text, offset_known=old.offset_known)
+    times = {name: getattr(old, name) for name in ("said_at", "said_text", "offset_known", "received_at")}
+    return replace(made, **times)
 
 
 def versions(memory: Memory, given: str) -> tuple[History, list[Turn]]:
@@ -80,8 +81,7 @@ def versions(memory: Memory, given: str) -> tuple[History, list[Turn]]:
         raise NotFoundError(f"there is no memory {given!r}")
     history = memory.history(user_id)
     found = history.turns_by_id([turn_id])
-    while (older := found[0].supersedes) is not None:
-        found[:0] = history.turns_by_id([older])
+    found = [_first(history, found[0])]
     while newer := history.successors([found[-1].turn_id]):
         found.extend(newer.values())
     return history, found

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from backread.errors import InvalidInputError, MissingExtraError
 from backread.memory import Memory
+from backread.messages import received
 from backread.types import Hit, Hits, TurnDraft
 
 __all__ = ["hit_metadata", "keep", "missing", "named", "noted"]
@@ -22,12 +24,13 @@ def missing(library: str, extra: str) -> MissingExtraError:
 
 
 def keep(memory: Memory, drafts: Sequence[TurnDraft], *, user_id: str) -> tuple[str, ...]:
-    """Turn ids, one for each draft, once all of them are stored.
+    """Turn ids, one for each draft, once all of them are stored. Those that name no time are received now.
 
     Raises:
         InvalidInputError: one was refused; frameworks have no place for a partial success, so it can't go unseen.
     """
-    receipt = memory.add_turns(drafts, user_id=user_id)
+    at = datetime.now(memory.settings.zone_info)
+    receipt = memory.add_turns([received(draft, at) for draft in drafts], user_id=user_id)
     if receipt.rejected:
         first = receipt.rejected[0]
         raise InvalidInputError(
@@ -56,16 +59,18 @@ def noted(hits: Hits) -> Hits:
 
 
 def hit_metadata(hit: Hit) -> dict[str, Any]:
-    """Flat metadata of a found turn: `turn_id`, `speaker`, `time` (ISO 8601), `session`, `role` and `caption`.
+    """Flat metadata of a found turn: `turn_id`, `speaker`, `time` (ISO 8601), `session`, `role`, `caption`, `received`.
 
-    `time` and `caption` are None when there is none.
+    `received` is True where `time` is when the turn came in, as nobody said when it was said. What of `time`, `caption`
+    and `received` there isn't is None.
     """
     turn = hit.turn
     return {
         "turn_id": turn.turn_id,
         "speaker": turn.name,
-        "time": None if turn.said_at is None else turn.said_at.isoformat(),
+        "time": None if turn.time is None else turn.time.isoformat(),
         "session": turn.session_id,
         "role": turn.role,
         "caption": turn.caption,
+        "received": turn.received or None,
     }

@@ -6,7 +6,7 @@
   has one scale for short and long histories;
 - `dense`: cosine, and `session`: the best cosine of the unit's session (`prior`);
 - `speaker`: 1 for turns of the one speaker the question names; text and vectors see the question without speakers'
-  names (`speaker`);
+  names (`speaker`). Where nothing is found so, what the speakers said is;
 - `time`: 1 for turns that tell a time, when the question asks for one; `date`: how well a turn fits a date the question
   names (`temporal`); `asks`: 1 for turns that are questions. Without any vector these cues count half: the rest of the
   score is then smaller by as much.
@@ -35,7 +35,7 @@ from backread.retrieval.bm25 import Bm25Retriever
 from backread.retrieval.dense import DenseRetriever
 from backread.retrieval.prior import session_prior
 from backread.retrieval.speaker import named_speakers, without_names
-from backread.retrieval.temporal import date_match, tells_time
+from backread.retrieval.temporal import said_around, tells_time
 from backread.store.corpus import Corpus
 from backread.text.cues import ASKS, asks_when, named_dates
 from backread.types import Ranking
@@ -105,17 +105,17 @@ class HybridRetriever:
         return {"retriever": self.name, "embedder": fingerprint, **asdict(self._weights), **text}
 
     def scores(self, corpus: Corpus, question: str, top_k: int) -> Scored:
-        """Scores of all units, the lowest just above 0; 0 for units that neither text nor vectors say anything of."""
+        """Scores of all units, the lowest just above 0; 0 for units that neither text, vectors nor a name speak for."""
         nothing = np.zeros(corpus.size, dtype=np.float32)
         named = named_speakers(question, corpus.speakers)
         words = without_names(question, named)
         terms = self._text.weights(words)
-        if not terms or not corpus.size:
+        if not corpus.size or not (terms or named):
             return Scored(nothing)
         text = self._text_scores(corpus, terms)
         matched = text > 0
         dense = Scored(np.full_like(nothing, np.nan))
-        if self._dense is not None:
+        if self._dense is not None and terms:
             dense = self._dense.scores(corpus, words, top_k, lambda: _sessions_of(corpus, best(text, _ALSO)))
         cues = self._cues(corpus, question, named)
         if np.isnan(dense.scores).all():
@@ -124,10 +124,17 @@ class HybridRetriever:
             matched |= dense.scores > 0
             total = text + cues + self._weights.dense * np.nan_to_num(dense.scores)
             total += self._weights.session * np.nan_to_num(session_prior(dense.scores, corpus.session))
+        if named and not matched.any():
+            matched = self._named(corpus, question, named)
         if not matched.any():
             return Scored(nothing, dense.degraded)
         total += _LOWEST - total[matched].min()
         return Scored(np.where(matched, total, nothing).astype(np.float32), dense.degraded)
+
+    def _named(self, corpus: Corpus, question: str, named: Sequence[str]) -> NDArray[np.bool_]:
+        """Units of the named speakers, and those with a word of the question where their names count too."""
+        speaking = np.isin(corpus.speaker, [corpus.speakers.index(name) for name in named])
+        return speaking | (corpus.text_scores(self._text.weights(question)) > 0)
 
     def _text_scores(self, corpus: Corpus, terms: Mapping[str, float]) -> NDArray[np.float32]:
         # A round or session is already the sum of its turns.
@@ -142,7 +149,7 @@ class HybridRetriever:
 
     def _cues(self, corpus: Corpus, question: str, named: Sequence[str]) -> NDArray[np.float32]:
         weights = self._weights
-        total = weights.date * date_match(corpus.said_us, named_dates(question))
+        total = weights.date * said_around(corpus, named_dates(question))
         if corpus.unit in ("turn", "user_turn"):  # of a round or session the corpus knows its first turn's cues only
             if len(named) == 1:
                 total += weights.speaker * (corpus.speaker == corpus.speakers.index(named[0]))

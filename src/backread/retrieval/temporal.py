@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from backread.store.corpus import Corpus
 from backread.store.layout import UNKNOWN_TIME
 from backread.text.cues import TELLS_TIME, NamedDate
 
-__all__ = ["date_match", "tells_time"]
+__all__ = ["date_match", "said_around", "tells_time"]
 
 _MONTH_SHARE = np.float32(0.3)
 _DAYS_AFTER = 7
 
 
 def date_match(said_us: NDArray[np.int64], dates: Iterable[NamedDate]) -> NDArray[np.float32]:
-    """How well units fit the best of some dates, float32 (n,) in [0, 1]; 0 where the time is unknown. Days are UTC.
+    """How well units fit the best of some dates, float32 (n,) in [0, 1]; 0 where the time is unknown.
+
+    Days are those of the clock that `said_us` goes by; `said_around` has units by the clock where they were said.
 
     A month, with its year if one is named, fits fully. With a day named, the month alone gives 0.3, and being said on
     that day or in the seven days after it, also past the month's end, fits fully: people tell what happened soon after
@@ -38,6 +41,25 @@ def date_match(said_us: NDArray[np.int64], dates: Iterable[NamedDate]) -> NDArra
             share = np.where(known & (after >= 0) & (after <= _DAYS_AFTER), np.float32(1), share)
         best = np.maximum(best, share)
     return best
+
+
+def said_around(corpus: Corpus, dates: Sequence[NamedDate]) -> NDArray[np.float32]:
+    """`date_match` of a corpus's units with their days as their speakers had them.
+
+    A turn at 23:30 -05:00 belongs to that day, not to the next one, which it is in UTC. Where the source gave no
+    offset, the day is that of the history's zone. Offsets are read of those units only that they make a difference for.
+    """
+    said_us = corpus.said_us
+    if not dates:
+        return np.zeros(len(said_us), dtype=np.float32)
+    shares = [date_match(_later(said_us, hours), dates) for hours in (0, -24, -12, 12, 24)]
+    unclear = np.flatnonzero(np.any([share != shares[0] for share in shares], axis=0))
+    shares[0][unclear] = date_match(corpus.local_us(unclear), dates)
+    return shares[0]
+
+
+def _later(said_us: NDArray[np.int64], hours: int) -> NDArray[np.int64]:
+    return np.where(said_us == UNKNOWN_TIME, said_us, said_us + hours * 3_600_000_000)
 
 
 def _named_day(year: NDArray[np.int64], date: NamedDate) -> NDArray[np.datetime64]:

@@ -106,7 +106,7 @@ _KEYS: Final[Mapping[str, str]] = MappingProxyType(
         "content": "a string, a list of parts, or null when there is something else to keep",
         "name": "who said it, where the role doesn't say",
         "id": "your own id: the same message again is known, not stored twice",
-        TIME_KEYS[0]: "when it was said: ISO 8601, or seconds since 1970",
+        TIME_KEYS[0]: "when it was said: ISO 8601, or seconds since 1970; without it the time of receipt is kept",
         "supersedes": "the id of the turn that this one replaces",
     }
 )

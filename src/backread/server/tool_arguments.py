@@ -101,7 +101,9 @@ class Message(Arguments):
     role: Annotated[Role, Field(description="Who said it; participant for people talking to each other.")]
     content: Annotated[AnyText, Field(description="The words, verbatim.")]
     name: Annotated[Text | None, Field(description="The speaker's name, when there is one.")] = None
-    timestamp: Annotated[Text | None, Field(description="When it was said, ISO 8601. Leave it out if unknown.")] = None
+    timestamp: Annotated[
+        Text | None, Field(description="When it was said, ISO 8601. Left out, the time of receipt is kept.")
+    ] = None
     id: Annotated[Text | None, Field(description="Your own id: sent again, it is not stored twice.")] = None
 
 

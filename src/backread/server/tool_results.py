@@ -64,6 +64,7 @@ class ShownTurn:
 
     Attributes:
         id: the id its source gave it; any tool that takes a turn id takes it too.
+        received_at: when it came in, where nobody said when it was said; `said_at` is None then.
         cut: True when `text` is an excerpt.
     """
 
@@ -74,6 +75,7 @@ class ShownTurn:
     role: str
     speaker: str | None
     said_at: datetime | None
+    received_at: datetime | None
     text: str
     cut: bool
     caption: str | None
@@ -123,6 +125,7 @@ class EvidenceLine:
     kind: Literal["verbatim", "rewrite", "summary"]
     speaker: str | None
     said_at: datetime | None
+    received_at: datetime | None
     session_id: str | None
     sources: tuple[Source, ...]
     cut: bool
@@ -174,6 +177,7 @@ def shown(turn: Turn, span: tuple[int, int] | None = None) -> ShownTurn:
         role=turn.role,
         speaker=turn.speaker,
         said_at=turn.said_at,
+        received_at=turn.received_at,
         text=safe(turn.text[start:end]),
         cut=end - start < len(turn.text),
         caption=None if turn.caption is None else safe(turn.caption),
@@ -199,7 +203,15 @@ def recalled(recall: Recall) -> Recalled:
     """The evidence of a recall, numbered as in its text."""
     lines = (
         EvidenceLine(
-            number, safe(line.text), line.kind, line.speaker, line.time, line.session_id, line.sources, line.cut
+            number,
+            safe(line.text),
+            line.kind,
+            line.speaker,
+            None if line.received else line.time,
+            line.time if line.received else None,
+            line.session_id,
+            line.sources,
+            line.cut,
         )
         for number, line in _numbered(recall)
     )
@@ -288,7 +300,8 @@ def _line(turn: ShownTurn) -> str:
     marks = "".join(f" [{kind}]" for kind in turn.attachments)
     image = f" [image: {turn.caption}]" if turn.caption else ""
     cut = " […cut; get_turns gives all of it]" if turn.cut else ""
-    where = f"turn {turn.turn_id}, session {turn.session_id}, {format_time(turn.said_at)}"
+    at = format_time(turn.said_at or turn.received_at, received=turn.said_at is None)
+    where = f"turn {turn.turn_id}, session {turn.session_id}, {at}"
     return f"{where}, {turn.speaker or turn.role}: {turn.text}{image}{marks}{cut}"
 
 

@@ -134,6 +134,10 @@ class TurnStore(Protocol):
         """turn_id or external_id -> doc for those that exist; a turn id wins over an equal external id."""
         ...
 
+    def offsets(self, user_id: str, corpus: str, docs: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Minutes east of UTC of the time of each of `docs`, int64; 0 where it is unknown, or the doc is gone."""
+        ...
+
     def sessions(self, user_id: str) -> list[Session]:
         """All sessions in history order."""
         ...

@@ -101,6 +101,12 @@ class Corpus:
         """int64 (size,): when each unit began, microseconds since 1970, `UNKNOWN_TIME` when unknown."""
         return self._layout.said_us[self.first]
 
+    def local_us(self, units: NDArray[np.int64]) -> NDArray[np.int64]:
+        """int64 (units,): as `said_us`, but by the clock where it was said; none of `units` may be of unknown time."""
+        minutes = self._store.offsets(self.user_id, self._name, self._layout.docs[self.first[units]])
+        local: NDArray[np.int64] = self.said_us[units] + minutes * 60_000_000
+        return local
+
     @cached_property
     def length(self) -> Scores:
         """float32 (size,): index terms of each unit."""

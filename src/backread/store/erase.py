@@ -10,9 +10,9 @@ from backread.store.base import TURNS
 from backread.store.entries import SHOWN, drop_entries, set_state
 from backread.store.indexing import TermHasher, indexed_text
 from backread.store.replies import drop_replies, drop_replies_on
-from backread.store.rows import FIRST, dec, enc, turn_sum
+from backread.store.rows import FIRST, dec, enc, sort_after
 from backread.store.states import without_sessions
-from backread.store.turns import find_corpus, hash_terms, wire_id
+from backread.store.turns import find_corpus, hash_terms, link, wire_id
 from backread.store.vectors import erase_vectors
 from backread.text.analysis import index_terms
 from backread.types import DeleteReceipt
@@ -39,7 +39,7 @@ def erase(
     vectors = erase_vectors(db, corpus, docs)
     entries, waiting = _erase_entries_on(db, user_pk, docs)
     drop_replies_on(db, user_pk, docs)
-    _unlink_superseding(db, user_pk, enc(user_id) or b"", docs)
+    _bridge_chains(db, user_pk, enc(user_id) or b"", docs)
     db.executemany("DELETE FROM turns WHERE doc = ?", [(doc,) for doc in docs])
     names = {pk: dec(_one(db, "SELECT session_id FROM sessions WHERE session_pk = ?", pk)) for pk in sessions}
     gone = [names[session_pk] for session_pk in sorted(sessions) if _settle_session(db, user_pk, session_pk)]
@@ -140,29 +140,29 @@ def _settle_states(db: sqlite3.Connection, user_pk: int, user_id: bytes, gone: S
         set_state(db, user_pk, user_id, strategy, version + 1, without_sessions(state, gone))
 
 
-def _unlink_superseding(db: sqlite3.Connection, user_pk: int, user_id: bytes, docs: Sequence[int]) -> None:
-    """A turn that superseded an erased one stands on its own from now on."""
+def _bridge_chains(db: sqlite3.Connection, user_pk: int, user_id: bytes, docs: Sequence[int]) -> None:
+    """Chains of corrections stay whole: what replaced an erased turn replaces what that one had replaced.
+
+    Where it had replaced nothing, the oldest of those that replaced it is what the others replace.
+    """
     for doc in docs:
-        rows = db.execute("SELECT doc FROM turns WHERE user_pk = ? AND supersedes = ?", (user_pk, doc)).fetchall()
-        for (newer,) in rows:
-            db.execute("UPDATE turns SET supersedes = NULL WHERE doc = ?", (newer,))
-            row, session_id = turn_columns(db, newer)
-            sum_ = turn_sum(user_id, session_id, row, None)
-            db.execute("UPDATE turns SET sum = ? WHERE doc = ?", (sum_, newer))
-
-
-def turn_columns(db: sqlite3.Connection, doc: int) -> tuple[dict[str, Any], bytes]:
-    """The columns of a turn by name, and its session's id."""
-    cursor = db.execute("SELECT t.*, s.session_id FROM turns t JOIN sessions s USING(session_pk) WHERE doc = ?", (doc,))
-    names = [column[0] for column in cursor.description]
-    row = dict(zip(names, cursor.fetchone(), strict=True))
-    return row, row["session_id"]
+        newer = db.execute(
+            "SELECT doc FROM turns WHERE user_pk = ? AND supersedes = ? ORDER BY said_us IS NOT NULL, said_us, doc",
+            (user_pk, doc),
+        ).fetchall()
+        if not newer:
+            continue
+        (older,) = db.execute("SELECT supersedes FROM turns WHERE doc = ?", (doc,)).fetchone()
+        for (other,) in newer:
+            link(db, user_id, other, older)
+            older = other if older is None else older
 
 
 def _settle_session(db: sqlite3.Connection, user_pk: int, session_pk: int) -> int:
     """Derive a session's order again after some of its turns went; 1 when it is empty and was removed."""
     turns = db.execute(
-        "SELECT doc, said_us, sort_us, stored_us FROM turns WHERE user_pk = ? AND session_pk = ? ORDER BY doc",
+        "SELECT doc, said_us, sort_us, stored_us, zone_known FROM turns WHERE user_pk = ? AND session_pk = ?"
+        " ORDER BY doc",
         (user_pk, session_pk),
     ).fetchall()
     if not turns:
@@ -170,8 +170,8 @@ def _settle_session(db: sqlite3.Connection, user_pk: int, session_pk: int) -> in
         return 1
     said = min((turn[1] for turn in turns if turn[1] is not None), default=None)
     last = FIRST
-    for doc, said_us, sort_us, _ in turns:
-        last = last if said_us is None else said_us
+    for doc, said_us, sort_us, _, zone_known in turns:
+        last = sort_after(last, said_us, zone_known)
         if last != sort_us:
             db.execute("UPDATE turns SET sort_us = ? WHERE doc = ?", (last, doc))
     db.execute(

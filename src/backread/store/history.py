@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+import heapq
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import get_args
 
 import numpy as np
@@ -34,8 +35,8 @@ class Scope:
         roles: roles of the turns.
         speakers: names as shown, so that "user" means turns of that role that carry no name.
         session_ids: sessions they belong to.
-        after, before: `said_at` in [after, before); turns of unknown time are left out.
-        as_of: the record as it stood then: `said_at` <= as_of; turns of unknown time are left out.
+        after, before: `Turn.time` in [after, before); turns of unknown time are left out.
+        as_of: the record as it stood then: `Turn.time` <= as_of; turns of unknown time are left out.
         superseded: also turns that were superseded.
     """
 
@@ -48,7 +49,7 @@ class Scope:
     superseded: bool = False
 
     def rows(self, layout: Layout) -> NDArray[np.int64]:
-        """Rows of the layout in scope, ascending; superseded turns are left out once their successor is in scope."""
+        """Rows of the layout in scope, ascending; of a chain of corrections only the newest there was `as_of`."""
         keep = np.ones(layout.size, dtype=bool)
         for chosen, names, codes in (
             (self.roles, layout.roles, layout.role),
@@ -64,12 +65,37 @@ class Scope:
             keep &= known & (layout.said_us < to_us(_aware(self.before, "before")))
         if self.as_of is not None:
             keep &= known & (layout.said_us <= to_us(_aware(self.as_of, "as_of")))
-        if layout.superseded_by and not self.superseded:
-            old = layout.rows(np.fromiter(layout.superseded_by, dtype=np.int64))
-            new = layout.rows(np.fromiter(layout.superseded_by.values(), dtype=np.int64))
+        if layout.supersedes and not self.superseded:
             visible = known & (layout.said_us <= to_us(self.as_of)) if self.as_of else np.ones(layout.size, dtype=bool)
-            keep[old[(old >= 0) & (new >= 0) & visible[new]]] = False
+            older, _ = _replaced(layout, visible)
+            keep[older] = False
         return np.flatnonzero(keep)
+
+
+def _replaced(layout: Layout, visible: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rows that are not the newest visible one of their chain, and of each the visible row that comes next in it."""
+    rows, chain = layout.chains
+    rows, chain = rows[visible[rows]], chain[visible[rows]]
+    same = chain[:-1] == chain[1:]
+    return rows[:-1][same], rows[1:][same]
+
+
+def _links_last(docs: list[int], supersedes: Mapping[int, int]) -> list[int]:
+    """Docs in ascending order, but for those that replace a later one, which follow it: links can be made anew."""
+    waiting: dict[int, list[int]] = {}
+    for doc, older in supersedes.items():
+        waiting.setdefault(older, []).append(doc)
+    if all(doc > older for doc, older in supersedes.items()):
+        return docs
+    there = set(docs)
+    ready = [doc for doc in docs if supersedes.get(doc) not in there]
+    ordered = []
+    while ready:  # a heap, which an ascending list is
+        ordered.append(heapq.heappop(ready))
+        for doc in waiting.get(ordered[-1], ()):
+            if doc in there:
+                heapq.heappush(ready, doc)
+    return ordered
 
 
 def _aware(at: datetime, name: str) -> datetime:
@@ -212,7 +238,8 @@ class History:
     def arrivals(self) -> Iterator[Turn]:
         """All turns of this view in order of arrival, which keeps every turn after the one it supersedes."""
         layout = self._store.layout(self.user_id)
-        yield from self._read(np.sort(layout.docs[self._existing(layout)]))
+        docs = _links_last(np.sort(layout.docs[self._existing(layout)]).tolist(), layout.supersedes)
+        yield from self._read(np.array(docs, dtype=np.int64))
 
     def turns_by_id(self, turn_ids: Sequence[str]) -> list[Turn]:
         """Turns by turn id or external id, in the order given.
@@ -225,19 +252,20 @@ class History:
         turns = self._store.turns_by_doc(self.user_id, [docs[turn_id] for turn_id in turn_ids if turn_id in docs])
         if self.as_of is not None:
             as_of = self.as_of
-            missing += [t.turn_id for t in turns if t.said_at is None or t.said_at > as_of]
+            missing += [t.turn_id for t in turns if t.time is None or t.time > as_of]
         if missing or len(turns) != len(turn_ids):
             raise NotFoundError(f"no turn {missing[0] if missing else turn_ids[0]!r} of user {self.user_id!r}")
         return turns
 
     def successors(self, turn_ids: Sequence[str]) -> dict[str, Turn]:
-        """The turn that replaces each of `turn_ids`, for those that were superseded in this view."""
-        newer = self._store.layout(self.user_id).superseded_by
+        """The next newer turn in its chain of corrections for each of `turn_ids` that was superseded in this view."""
+        layout = self._store.layout(self.user_id)
+        older, next_rows = _replaced(layout, self._existing(layout))
+        newer = dict(zip(layout.docs[older].tolist(), layout.docs[next_rows].tolist(), strict=True))
         found: dict[str, Turn] = {}
         for turn_id, doc in self._store.docs_of_turns(self.user_id, turn_ids).items():
             for turn in self._store.turns_by_doc(self.user_id, [newer[doc]] if doc in newer else []):
-                if self.as_of is None or (turn.said_at is not None and turn.said_at <= self.as_of):
-                    found[turn_id] = turn
+                found[turn_id] = turn
         return found
 
     def sessions(self) -> list[Session]:
@@ -248,16 +276,19 @@ class History:
         layout = self._store.layout(self.user_id)
         existing = self._existing(layout)
         turns = np.bincount(layout.session[existing], minlength=len(layout.session_ids)).tolist()
-        last = np.full(len(layout.session_ids), UNKNOWN_TIME)
-        np.maximum.at(last, layout.session[existing], layout.said_us[existing])
+        rows = np.flatnonzero(existing)
+        rows = rows[np.argsort(layout.said_us[rows], kind="stable")]
+        last = dict(zip(layout.session[rows].tolist(), rows.tolist(), strict=True))
+        ends = np.array(list(last.values()), dtype=np.int64)
+        offsets = self._store.offsets(self.user_id, TURNS, layout.docs[ends]).tolist()
+        times = zip(layout.said_us[ends].tolist(), offsets, strict=True)
+        ended = {code: from_us(*at) for code, at in zip(last, times, strict=True)}
         seen: list[Session] = []
         codes = {session_id: code for code, session_id in enumerate(layout.session_ids)}
         for session in sessions:
             code = codes.get(session.session_id)
             if code is not None and turns[code] and session.started_at is not None:
-                offset = session.started_at.utcoffset() or timedelta()
-                ended_at = from_us(int(last[code]), int(offset.total_seconds() // 60))
-                seen.append(replace(session, turns=turns[code], ended_at=ended_at))
+                seen.append(replace(session, turns=turns[code], ended_at=ended[code]))
         return seen
 
     def entries(self, strategy: str, kind: str | None = None) -> list[Entry]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,23 @@ UNKNOWN_TIME = -(2**63)
 """Stands for an unknown instant in int64 arrays of microseconds."""
 
 _TABLE_SPREAD = 16
+
+
+class _Place(NamedTuple):
+    """Where a turn stands among those of its chain, which is named by the doc of its first turn; newer is greater."""
+
+    chain: int
+    said_us: int
+    arrived: int
+    depth: int
+    doc: int
+
+    @classmethod
+    def after(cls, older: _Place | None, doc: int, said_us: int) -> _Place:
+        """The place of a turn that replaces the one at `older`, or none."""
+        if older is None:
+            return cls(doc, said_us, doc, 0, doc)
+        return cls(older.chain, max(older.said_us, said_us), max(older.arrived, doc), older.depth + 1, doc)
 
 
 @dataclass(frozen=True)
@@ -28,7 +46,7 @@ class Layout:
         cues: int8 (n,), bits of `text.cues.turn_cues`; 0 for entries.
         role: int32 (n,), index into `roles`.
         speaker: int32 (n,), index into `speakers`; the role stands in where no name is known.
-        superseded_by: doc -> doc of the turn that replaces it.
+        supersedes: doc -> doc of the turn that it replaces.
     """
 
     docs: NDArray[np.int64]
@@ -41,7 +59,7 @@ class Layout:
     session_ids: tuple[str, ...]
     roles: tuple[str, ...]
     speakers: tuple[str, ...]
-    superseded_by: dict[int, int] = field(default_factory=dict)
+    supersedes: dict[int, int] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
@@ -81,6 +99,31 @@ class Layout:
             return np.full(len(docs), -1, dtype=np.int64)
         at = np.minimum(np.searchsorted(ordered, docs), len(ordered) - 1)
         return np.where(ordered[at] == docs, order[at], -1)
+
+    @cached_property
+    def chains(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Rows of the turns that replace one another, chain by chain, each from the first to the newest; and the chain.
+
+        int64 (m,), int64 (m,). A turn is newer than what it replaces, whatever their times. Of two that replace the
+        same turn, the one with the later time is newer; without a time a turn counts as said with what it replaces;
+        where that leaves two equal, the one that arrived last is newer.
+        """
+        docs = np.fromiter({*self.supersedes, *self.supersedes.values()}, dtype=np.int64)
+        docs = docs[self.rows(docs) >= 0]
+        times = dict(zip(docs.tolist(), self.said_us[self.rows(docs)].tolist(), strict=True))
+        places: dict[int, _Place] = {}
+        for doc in times:
+            above = {doc: None}  # from this turn up to one whose place is known, or to the first of its chain
+            while (at := next(reversed(above))) not in places and (older := self.supersedes.get(at)) in times:
+                if older in above:
+                    break  # a circle: only in a damaged file
+                above[older] = None
+            for at in reversed(above):
+                if at not in places:
+                    places[at] = _Place.after(places.get(self.supersedes.get(at, 0)), at, times[at])
+        newest_last = sorted(places, key=places.__getitem__)
+        chain = np.array([places[doc].chain for doc in newest_last], dtype=np.int64)
+        return self.rows(np.array(newest_last, dtype=np.int64)), chain
 
     @cached_property
     def rounds(self) -> NDArray[np.int32]:

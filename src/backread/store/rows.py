@@ -16,6 +16,7 @@ from backread.types import Turn, TurnDraft
 __all__ = [
     "EPOCH",
     "FIRST",
+    "RECEIVED",
     "TURN_COLUMNS",
     "DamagedRowError",
     "attachments_json",
@@ -26,6 +27,7 @@ __all__ = [
     "from_us",
     "of_kinds",
     "proved",
+    "sort_after",
     "to_us",
     "turn_from_row",
     "turn_sum",
@@ -34,6 +36,9 @@ __all__ = [
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 FIRST = -(2**62)
 """`sort_us` of turns of unknown time that open a session: before any real instant."""
+
+RECEIVED = 2
+"""`zone_known` of a turn whose `said_us` is when it was received: nobody said when it was said."""
 
 TURN_COLUMNS = (
     "t.turn_id, s.session_id, t.role, t.text, t.stored_us, t.speaker, t.external_id, t.caption, t.attachments,"
@@ -88,6 +93,11 @@ def from_us(us: int | None, offset_minutes: int | None) -> datetime | None:
         return at
 
 
+def sort_after(last: int, said_us: int | None, zone_known: int) -> int:
+    """`sort_us` of a turn that arrived after one with `last`: its own time, or the same when nobody said its time."""
+    return last if said_us is None or zone_known == RECEIVED else said_us
+
+
 def checksum(parts: Iterable[bytes | int | None], size: int = 16) -> bytes:
     """Hash of a sequence of values; lengths are hashed too, so that no two sequences run together."""
     digest = hashlib.blake2b(digest_size=size)
@@ -109,11 +119,13 @@ def attachments_json(attachments: Iterable[Mapping[str, Any]]) -> str | None:
 
 def draft_fields(draft: TurnDraft) -> dict[str, bytes | int | str | None]:
     """A draft as column values, except those that depend on what is already stored."""
-    offset = None if draft.said_at is None else draft.said_at.utcoffset()
+    received = draft.said_at is None and draft.received_at is not None
+    at = draft.received_at if received else draft.said_at
+    offset = None if at is None else at.utcoffset()
     return {
-        "said_us": None if draft.said_at is None else to_us(draft.said_at),
+        "said_us": None if at is None else to_us(at),
         "said_offset": None if offset is None else round(offset.total_seconds() / 60),
-        "zone_known": int(draft.said_at is None or draft.offset_known),
+        "zone_known": RECEIVED if received else int(at is None or draft.offset_known),
         "external_id": enc(draft.external_id),
         "role": enc(draft.role),
         "speaker": enc(draft.speaker),
@@ -160,6 +172,7 @@ def turn_from_row(row: Sequence[Any] | None, position: int, user_id: bytes) -> T
     """A `Turn` from a row of `TURN_COLUMNS`; raises as `proved` does."""
     columns = proved(row, user_id)
     attachments = columns["attachments"]
+    at = from_us(columns["said_us"], columns["said_offset"])
     return Turn(
         turn_id=columns["turn_id"],
         session_id=dec(columns["session_id"]),
@@ -171,8 +184,9 @@ def turn_from_row(row: Sequence[Any] | None, position: int, user_id: bytes) -> T
         external_id=dec(columns["external_id"]),
         caption=dec(columns["caption"]),
         attachments=tuple(json.loads(attachments)) if attachments else (),
-        said_at=from_us(columns["said_us"], columns["said_offset"]),
+        said_at=None if columns["zone_known"] == RECEIVED else at,
         said_text=dec(columns["said_text"]),
         offset_known=bool(columns["zone_known"]),
         supersedes=columns["supersedes_id"],
+        received_at=at if columns["zone_known"] == RECEIVED else None,
     )

@@ -282,6 +282,14 @@ class SqliteStore:
             user = self._user(db, user_id)
             return docs_of(db, user[0], turn_ids) if user else {}
 
+    def offsets(self, user_id: str, corpus: str, docs: NDArray[np.int64]) -> NDArray[np.int64]:
+        """See `TurnStore.offsets`."""
+        table = "turns" if corpus == TURNS else "entries"
+        sql = f"SELECT said_offset FROM {table} JOIN users USING(user_pk) WHERE doc = ? AND user_id = ?"
+        with self._pool.read() as db:
+            rows = [db.execute(sql, (doc, enc(user_id))).fetchone() for doc in docs.tolist()]
+        return np.array([(row[0] if row else None) or 0 for row in rows], dtype=np.int64)
+
     def sessions(self, user_id: str) -> list[Session]:
         """See `TurnStore.sessions`."""
         with self._pool.read() as db:

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ from backread.store.agreement import agree_on_corpora, agree_on_turns
 from backread.store.base import TURNS, Appended
 from backread.store.indexing import TermHasher, indexed_text
 from backread.store.layout import UNKNOWN_TIME, Layout
-from backread.store.rows import FIRST, DamagedRowError, dec, draft_fields, enc, turn_sum
+from backread.store.rows import FIRST, RECEIVED, DamagedRowError, dec, draft_fields, enc, sort_after, turn_sum
 from backread.text.analysis import index_terms
 from backread.text.cues import turn_cues
 from backread.types import TurnDraft
@@ -28,6 +28,7 @@ __all__ = [
     "Prepared",
     "StoredTurn",
     "append",
+    "link",
     "prepare",
     "prepare_stored",
     "read_layout",
@@ -40,6 +41,7 @@ MAX_TURN_BYTES = 8 * 1024 * 1024
 """Largest text of one turn, UTF-8 bytes. Larger messages are files: keep them elsewhere, add what was said of them."""
 
 _COMPARED = ("role", "text", "speaker", "caption", "attachments", "said_us", "said_offset", "zone_known", "said_text")
+_TIMES = ("said_us", "said_offset", "zone_known")
 _COLUMNS = (
     *("user_pk", "session_pk", "sort_us", "said_us", "said_offset", "zone_known", "stored_us", "length", "cues"),
     *("supersedes", "turn_id", "sum", "external_id", "role", "speaker", "said_text", "caption", "attachments", "text"),
@@ -148,11 +150,12 @@ class _Batch:
         draft, fields = item.draft, item.fields
         try:
             known = self._known(draft, fields)
+            if known is not None:
+                self._link_again(known, draft.supersedes)
+                return Appended(known)
             supersedes = self._doc_of(draft.supersedes) if draft.supersedes is not None else None
         except InvalidInputError as problem:
             return Appended(None, problem=problem)
-        if known is not None:
-            return Appended(known)
         stored_us = self.stored_us if item.stored_us is None else item.stored_us
         session_pk = self._session(draft.session_id, fields["said_us"], stored_us)
         turn_id = item.turn_id or turn_name(self.user_id, fields["external_id"], self.appended)
@@ -160,7 +163,7 @@ class _Batch:
             **fields,
             "user_pk": self.user_pk,
             "session_pk": session_pk,
-            "sort_us": self._sort(session_pk, fields["said_us"]),
+            "sort_us": self._sort(session_pk, fields["said_us"], fields["zone_known"]),
             "stored_us": stored_us,
             "length": item.length,
             "cues": turn_cues(draft.text),
@@ -202,6 +205,8 @@ class _Batch:
         turn_id: str = row[0]
         stored = dict(zip(("session_id", *_COMPARED), row[1:], strict=True))
         given = {"session_id": enc(draft.session_id), **fields}
+        if not (_says_when(stored) or _says_when(given)):  # sent again, it comes in at another time
+            stored.update((name, given[name]) for name in _TIMES)
         changed = [name.removesuffix("_us") for name, value in stored.items() if given[name] != value]
         if changed:
             raise ConflictError(
@@ -211,15 +216,43 @@ class _Batch:
         return turn_id
 
     def _doc_of(self, turn_id: str) -> int:
+        doc = self._find(turn_id)
+        if doc is None:
+            raise InvalidInputError(f"supersedes names {turn_id!r}, which is not a turn of this user")
+        return doc
+
+    def _find(self, turn_id: str) -> int | None:
         row = self.db.execute(
             "SELECT doc FROM turns WHERE user_pk = ?1 AND (turn_id = ?2 OR external_id = ?3) "
             " ORDER BY turn_id = ?2 DESC",
             (self.user_pk, wire_id(turn_id), enc(turn_id)),
         ).fetchone()
-        if row is None:
-            raise InvalidInputError(f"supersedes names {turn_id!r}, which is not a turn of this user")
-        doc: int = row[0]
-        return doc
+        return row[0] if row else None
+
+    def _link_again(self, turn_id: str, supersedes: str | None) -> None:
+        """A known turn replaces what it names once that is (again) here: a link that was lost is whole again.
+
+        One that replaces a turn of another chain already keeps to that.
+        """
+        named = None if supersedes is None else self._find(supersedes)
+        doc = self._find(turn_id)
+        if named is None or doc is None:
+            return
+        (replaced,) = self.db.execute("SELECT supersedes FROM turns WHERE doc = ?", (doc,)).fetchone()
+        if named == replaced:
+            return
+        above = self._ancestors(named)
+        if doc not in above and (replaced is None or self._ancestors(replaced)[-1] == above[-1]):
+            link(self.db, self.user_id, doc, named)
+
+    def _ancestors(self, doc: int) -> list[int]:
+        """A turn, the one it replaces, and so on to the first of its chain."""
+        found: dict[int, None] = {}
+        older: int | None = doc
+        while older is not None and older not in found:  # a circle: only in a damaged file
+            found[older] = None
+            (older,) = self.db.execute("SELECT supersedes FROM turns WHERE doc = ?", (older,)).fetchone()
+        return list(found)
 
     def _turn_id_of(self, doc: int) -> str:
         turn_id: str = self.db.execute("SELECT turn_id FROM turns WHERE doc = ?", (doc,)).fetchone()[0]
@@ -246,11 +279,15 @@ class _Batch:
             )
         return pk
 
-    def _sort(self, session_pk: int, said_us: int | None) -> int:
-        """A turn of unknown time keeps its place after the turn that arrived before it in its session."""
-        if said_us is not None:
-            self.last_sort[session_pk] = said_us
+    def _sort(self, session_pk: int, said_us: int | None, zone_known: int) -> int:
+        """A turn that nobody said the time of keeps its place after the one that arrived before it in its session."""
+        self.last_sort[session_pk] = sort_after(self.last_sort[session_pk], said_us, zone_known)
         return self.last_sort[session_pk]
+
+
+def _says_when(row: Mapping[str, Any]) -> bool:
+    """Whether a turn's columns hold when it was said, and not only when it was received."""
+    return row["said_us"] is not None and row["zone_known"] != RECEIVED
 
 
 def append(db: sqlite3.Connection, user_id: str, items: Sequence[Prepared]) -> list[Appended]:
@@ -278,6 +315,20 @@ def take_back(db: sqlite3.Connection, user_id: str, items: Sequence[Prepared], a
     for result in results:
         if result.problem is not None:
             raise result.problem
+
+
+def link(db: sqlite3.Connection, user_id: bytes, doc: int, supersedes: int | None) -> None:
+    """Let a turn replace another one, or none; its checksum covers that."""
+    db.execute("UPDATE turns SET supersedes = ? WHERE doc = ?", (supersedes, doc))
+    cursor = db.execute(
+        "SELECT t.*, s.session_id, o.turn_id AS supersedes_id FROM turns t JOIN sessions s USING(session_pk)"
+        " LEFT JOIN turns o ON o.doc = t.supersedes WHERE t.doc = ?",
+        (doc,),
+    )
+    names = [column[0] for column in cursor.description]
+    row = dict(zip(names, cursor.fetchone(), strict=True))
+    sum_ = turn_sum(user_id, row["session_id"], row, row["supersedes_id"])
+    db.execute("UPDATE turns SET sum = ? WHERE doc = ?", (sum_, doc))
 
 
 def corpus_pk(db: sqlite3.Connection, user_pk: int, name: str) -> int:
@@ -367,7 +418,7 @@ def read_layout(db: sqlite3.Connection, user_pk: int, proved: int = 0) -> Layout
     said = np.array([UNKNOWN_TIME if row[3] is None else row[3] for row in rows], dtype=np.int64)
     _check_order(db, sessions, session, said, rows)
     superseded = db.execute(
-        "SELECT supersedes, doc FROM turns WHERE user_pk = ? AND supersedes IS NOT NULL", (user_pk,)
+        "SELECT doc, supersedes FROM turns WHERE user_pk = ? AND supersedes IS NOT NULL", (user_pk,)
     ).fetchall()
     return Layout(
         docs=np.array([row[2] for row in rows], dtype=np.int64)[order],
@@ -380,7 +431,7 @@ def read_layout(db: sqlite3.Connection, user_pk: int, proved: int = 0) -> Layout
         session_ids=tuple(dec(session_id) for _, session_id, _, _ in sessions),
         roles=tuple(dec(name) for name in roles),
         speakers=tuple(dec(name) for name in speakers),
-        superseded_by=dict(superseded),
+        supersedes=dict(superseded),
     )
 
 

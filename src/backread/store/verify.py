@@ -16,7 +16,7 @@ from backread.store.entries import entry_sum, link_sum, state_sum
 from backread.store.indexing import TermHasher, indexed_text, passage_text
 from backread.store.migrations import MIGRATIONS, meta_sum, migrate, migration_sum
 from backread.store.replies import reply_sum
-from backread.store.rows import FIRST, dec, turn_sum
+from backread.store.rows import FIRST, dec, sort_after, turn_sum
 from backread.store.turns import hash_terms, turn_name
 from backread.store.vectors import ACTIVE, PREVIOUS, embedder_sum, progress_sum, row_sum, vector_scope
 from backread.text.analysis import index_terms
@@ -180,7 +180,7 @@ class _UserCheck:
             self.counts["turns"] = self.counts.get("turns", 0) + 1
             if row["session_pk"] != session:
                 session, last = row["session_pk"], FIRST
-            last = last if row["said_us"] is None else row["said_us"]
+            last = sort_after(last, row["said_us"], row["zone_known"])
             said, stored, _ = self.session_facts.get(session, (None, row["stored_us"], last))
             earliest = min((at for at in (said, row["said_us"]) if at is not None), default=None)
             self.session_facts[session] = (earliest, stored, last)

@@ -16,7 +16,8 @@ def verbatim(turn: Turn, rank: int) -> Evidence:
         sources=(Source(turn.turn_id, 0, len(turn.text)),),
         rank=rank,
         speaker=turn.name,
-        time=turn.said_at,
+        time=turn.time,
+        received=turn.received,
         session_id=turn.session_id,
         caption=turn.caption,
     )
@@ -30,7 +31,8 @@ def rewritten(turn: Turn, text: str, rank: int) -> Evidence:
         sources=(Source(turn.turn_id, 0, len(turn.text)),),
         rank=rank,
         speaker=turn.name,
-        time=turn.said_at,
+        time=turn.time,
+        received=turn.received,
         session_id=turn.session_id,
     )
 

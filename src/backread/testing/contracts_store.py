@@ -443,6 +443,45 @@ class TurnStoreContract:
         assert (turn.text, turn.supersedes) == ("new", None)
         assert store.verify().ok
 
+    def test_a_chain_of_corrections_outlives_each_of_its_turns(self, store: TurnStore) -> None:
+        for name, older in (("a", None), ("b", "a"), ("c", "b"), ("d", "a")):
+            store.append("ann", [draft(name, external_id=name, supersedes=older)])
+        docs = store.docs_of_turns("ann", ["a", "b", "c", "d"])
+        assert store.layout("ann").supersedes == {docs["b"]: docs["a"], docs["c"]: docs["b"], docs["d"]: docs["a"]}
+        store.delete("ann", turn_ids=["b"])
+        assert store.layout("ann").supersedes == {docs["c"]: docs["a"], docs["d"]: docs["a"]}
+        store.delete("ann", turn_ids=["a"])
+        assert store.layout("ann").supersedes == {docs["d"]: docs["c"]}
+        assert store.verify().ok
+
+    def test_a_known_turn_is_linked_to_what_came_back(self, store: TurnStore) -> None:
+        drafts = [draft(name, external_id=name, supersedes=older) for name, older in (("a", None), ("b", "a"))]
+        store.append("ann", drafts)
+        store.delete("ann", turn_ids=["a"])
+        assert [item.new for item in store.append("ann", drafts)] == [True, False]
+        docs = store.docs_of_turns("ann", ["a", "b"])
+        assert store.layout("ann").supersedes == {docs["b"]: docs["a"]}
+        assert store.verify().ok
+
+    def test_a_time_of_receipt_is_no_time_of_saying(self, store: TurnStore) -> None:
+        zone = timezone(timedelta(hours=-5))
+        received = draft("a", external_id="a", received_at=NOON.astimezone(zone))
+        store.append("ann", [received, draft("b", said_at=NOON - timedelta(days=1)), draft("c")])
+        layout = store.layout("ann")
+        assert layout.said_us.tolist().count(UNKNOWN_TIME) == 1
+        a, b, c = store.turns_by_doc("ann", layout.docs.tolist())
+        assert [turn.text for turn in (a, b, c)] == [
+            "a",
+            "b",
+            "c",
+        ]  # nobody said when a was said: it stays where it came
+        assert (a.said_at, a.received_at, b.received_at, c.received_at) == (None, NOON, None, None)
+        assert store.offsets("ann", TURNS, layout.docs).tolist() == [-300, 0, 0]
+        assert store.offsets("bo", TURNS, layout.docs).tolist() == [0, 0, 0]
+        again = replace(received, received_at=NOON + timedelta(days=1))
+        assert not store.append("ann", [again])[0].new
+        assert store.verify().ok
+
     def test_deleting_keeps_the_order_of_what_is_left(self, store: TurnStore) -> None:
         known = store.append("ann", [draft("b", said_at=NOON)])
         for text, at in (("after b", None), ("c", NOON + timedelta(hours=1))):

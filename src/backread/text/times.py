@@ -66,9 +66,9 @@ def parse_time(value: str | int | float | datetime | None, *, zone: tzinfo = UTC
     "T", "t" or a space, "Z" or "z", or the day alone; `2023/05/30 (Tue) 23:40`; `12:09 am on 13 September, 2023`, both
     also without the time. A day alone is its midnight. A string of eight digits is a date; a shorter number is refused.
 
-    A time without a zone is taken in `zone`. Where that local time happened twice, the first is meant unless the
-    datetime's `fold` says otherwise; where it never happened, the clock is read as if it had not yet gone forward. Both
-    are noted in `warning`.
+    A number is an instant, shown in `zone`. A time without a zone is taken in `zone`. Where that local time happened
+    twice, the first is meant unless the datetime's `fold` says otherwise; where it never happened, the clock is read as
+    if it had not yet gone forward. Both are noted in `warning`.
 
     Raises:
         TimeError: for anything else, naming the value: unreadable words, "", dates that don't exist, bool, NaN,
@@ -81,18 +81,21 @@ def parse_time(value: str | int | float | datetime | None, *, zone: tzinfo = UTC
     if isinstance(value, bool):
         raise _unreadable(value)
     if isinstance(value, int | float):
-        return SaidAt(_from_epoch(value, shown=value), True, None, None)
+        return SaidAt(_from_epoch(value, zone, shown=value), True, None, None)
     if not isinstance(value, str):
         raise _unreadable(value)
     return _parse_text(value, zone)
 
 
-def format_time(at: datetime | None) -> str:
-    """`at` as "2023-05-08 13:56" in its own offset, or "unknown time" for None."""
+def format_time(at: datetime | None, *, received: bool = False) -> str:
+    """`at` as "2023-05-08 13:56" in its own offset, or "unknown time" for None.
+
+    With `received` it is when something came in, not when it was said: "received 2023-05-08 13:56".
+    """
     if at is None:
         return "unknown time"
     # Not strftime: it doesn't pad years below 1000 everywhere.
-    return f"{at.year:04}-{at.month:02}-{at.day:02} {at.hour:02}:{at.minute:02}"
+    return f"{'received ' * received}{at.year:04}-{at.month:02}-{at.day:02} {at.hour:02}:{at.minute:02}"
 
 
 def _parse_text(value: str, zone: tzinfo) -> SaidAt:
@@ -104,7 +107,7 @@ def _parse_text(value: str, zone: tzinfo) -> SaidAt:
         at = _build(value, match, _month(match["month"], value), _hour(match, value))
         return _place(at, zone, value, None, shown=value)
     if _NUMBER.fullmatch(text):
-        return SaidAt(_from_epoch(float(text) if "." in text else int(text), shown=value), True, value, None)
+        return SaidAt(_from_epoch(float(text) if "." in text else int(text), zone, shown=value), True, value, None)
     try:
         # fromisoformat takes any separator and white space around nothing; upper case covers "t" and "z".
         at = datetime.fromisoformat(text.upper())
@@ -154,12 +157,12 @@ def _day_warning(name: str | None, at: datetime, value: str) -> str | None:
     return f"{value!r} names the wrong day of the week: that date was a {right.capitalize()}"
 
 
-def _from_epoch(number: int | float, *, shown: object) -> datetime:
+def _from_epoch(number: int | float, zone: tzinfo, *, shown: object) -> datetime:
     try:
         if not math.isfinite(number):
             raise _unreadable(shown)
         seconds = number / 1000 if abs(number) >= _MILLISECONDS_FROM else number
-        return _EPOCH + timedelta(seconds=seconds)
+        return (_EPOCH + timedelta(seconds=seconds)).astimezone(zone)
     except OverflowError as error:
         raise _unreadable(shown) from error
 

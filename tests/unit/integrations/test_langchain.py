@@ -33,6 +33,7 @@ def test_a_document_is_a_turn_with_where_it_is_from(talked: Memory) -> None:
         "session": "s1",
         "role": "user",
         "caption": None,
+        "received": None,
     }
 
 

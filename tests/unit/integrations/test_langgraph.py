@@ -65,6 +65,12 @@ class TestPutAndGet:
         by_words = BackreadStore(memory, mode="bm25")
         assert [keys(by_words.search(ANN, query=food)) for food in ("ramen", "soba")] == [[], ["food"]]
 
+    def test_a_key_is_found_by_its_name(self, store: BackreadStore) -> None:
+        store.put(ANN, "travel", {"plan": "to Lindau by boat"})
+        store.put(ANN, "food", {"likes": "ramen"})
+        assert keys(store.search(ANN, query="what about travel"))[0] == "travel"
+        assert keys(store.search(ANN, query="what about travel", limit=0)) == []
+
     def test_keys_that_look_like_something_else(self, store: BackreadStore) -> None:
         names = ["assistant", "user", "a/b#1", "a/b", "k.1", " ", "ключ"]
         for name in names:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -314,3 +315,16 @@ def test_without_a_record_it_opens_the_one_of_the_settings(tmp_path: Path, monke
     assert (tmp_path / "mine.db").exists()
     with backread.Memory.open() as memory:
         assert [turn.text for turn in memory.turns(user_id="ann")] == ["I like figs."]
+
+
+class TestNumbers:
+    @pytest.mark.parametrize("name", ["top_k", "limit"])
+    def test_zero_is_none_of_them(self, mem0: Memory, name: str) -> None:
+        mem0.add("I am allergic to walnuts.", user_id="ann")
+        none: dict[str, Any] = {name: 0}
+        assert mem0.search("walnuts", user_id="ann", **none) == {"results": []}
+        assert mem0.get_all(user_id="ann", **none) == {"results": []}
+        few: dict[str, Any] = {name: -1}
+        for call in (mem0.get_all, partial(mem0.search, "walnuts")):
+            with pytest.raises(InvalidInputError, match="from 0 on"):
+                call(user_id="ann", **few)

@@ -162,6 +162,26 @@ def test_who_opens_a_session_is_no_cue(keep: Keep, unit: Unit) -> None:
     assert found(history, "Which kettle does Bob have?", unit=unit) == [expected]
 
 
+@pytest.mark.parametrize("embedder", [None, HashEmbedder(512)])
+@pytest.mark.parametrize("question", ["Zelda", "zelda", "What did Zelda say?", "Tell me about Zelda", "Zelda?"])
+def test_a_name_alone_finds_what_its_speaker_said(keep: Keep, embedder: HashEmbedder | None, question: str) -> None:
+    texts = ("Lindau is lovely.", "The boat is green.")
+    history = keep(*filler(28), *(said(text, "Zelda", 1) for text in texts), *filler(5), embedder=embedder)
+    ranking = HybridRetriever(embedder).search(history.corpus(), question, 10)
+    assert {turn.text for turn in history.turns_by_id([item.unit_id for item in ranking.items])} >= set(texts)
+
+
+def test_where_nothing_else_matches_a_name_does(keep: Keep) -> None:
+    history = keep(*filler(8), said("Lindau is lovely.", "Zelda", 1))
+    assert found(history, "What does Zelda eat?") == ["Lindau is lovely."]
+    assert found(history, "Which padding3 does Zelda have?")[0] != "Lindau is lovely."
+
+
+def test_a_speaker_without_a_word_in_the_name(keep: Keep) -> None:
+    history = keep(said("Lindau is lovely.", "(*)", 1), *filler(5))
+    assert found(history, "(*)") == ["Lindau is lovely."]
+
+
 def test_pending_vectors_don_t_hide_what_was_just_said(keep: Keep, store: SqliteStore) -> None:
     embedder = HashEmbedder(4096)
     keep(said("an old lamp"), said("an old shelf"), embedder=embedder)

@@ -34,6 +34,12 @@ from backread.retrieval.speaker import named_speakers, without_names
         ("a+b a*b [x] (y | z", ["a+b", "[x", "(y", "|", "\\"], ("a+b", "[x", "(y", "|")),
         ("Was Ann Lee there?", ["Ann", "Ann Lee"], ("Ann", "Ann Lee")),
         ("Anyone?", ["", " ", "\n"], ()),
+        ("Is my order late?", ["Order Manager", "Order"], ()),
+        ("When does order 7 come?", ["Order Manager"], ()),
+        ("Order 7 is late", ["Order Manager"], ()),  # a capital that the sentence gives it
+        ("What did the Order Manager say?", ["Order Manager"], ("Order Manager",)),
+        ("Ann's job", ["Ann Lee"], ("Ann Lee",)),
+        ("What about travel?", ["travel"], ("travel",)),
         ("", ["Mia"], ()),
     ],
 )
@@ -50,6 +56,10 @@ def test_named_speakers(question: str, speakers: list[str], named: tuple[str, ..
         ("Mia?", ["Mia"], "Mia?"),
         ("Mia's job", ["Mia"], "Mia's job"),  # one word would be left
         ("What did mia say", [], "What did mia say"),
+        ("Tell me about Mia", ["Mia"], "Tell me about Mia"),  # nothing else to search for
+        ("What did Mia say to Bob?", ["Mia", "Bob"], "What did Mia say to Bob?"),
+        ("best travel plans", ["travel"], "best travel plans"),  # written small it may be a word
+        ("What did Ann buy then?", ["ann"], "What did buy then?"),
     ],
 )
 def test_without_names(question: str, names: list[str], left: str) -> None:

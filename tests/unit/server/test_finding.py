@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from memory_samples import TALK, opened
+from memory_samples import TALK, keep_old, opened
 from rest_samples import Rest, rest, users_path
 
 from backread import Memory
@@ -27,7 +27,7 @@ SEARCH, RECALL, ASK = (users_path("ann", name) for name in ("search", "recall", 
 
 def talk(memory: Memory) -> None:
     memory.add(TALK[:3], user_id="ann", session_id="s1")
-    memory.add(TALK[3:], user_id="ann", session_id="s2")
+    keep_old(memory, TALK[3:], "s2")
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 from mcp.client.client import Client
 from mcp_samples import Mcp, connected, text_of
 from mcp_types import ListToolsResult
-from memory_samples import TALK, opened
+from memory_samples import TALK, keep_old, opened
 
 import backread
 from backread import Memory
@@ -32,7 +32,7 @@ NAMES = ["add_memory", "search_memories", "recall", "ask", "get_turns", "list_se
 def memory(tmp_path: Path) -> Iterator[Memory]:
     with opened(tmp_path, HashEmbedder(2048)) as made:
         made.add(TALK[:3], user_id="ann", session_id="s1")
-        made.add(TALK[3:], user_id="ann", session_id="s2")
+        keep_old(made, TALK[3:], "s2")
         yield made
 
 

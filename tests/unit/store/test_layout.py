@@ -108,7 +108,7 @@ def test_a_layout_row_by_row(store: SqliteStore) -> None:
     assert [layout.speakers[code] for code in layout.speaker] == ["assistant", "Ann", "user"]
     assert [layout.roles[code] for code in layout.role] == ["assistant", "user", "user"]
     assert layout.cues.tolist() == [turn_cues(text) for text in ("Good", "I live in Ghent now", "undated opening")]
-    assert layout.superseded_by == {}
+    assert layout.supersedes == {}
     assert layout.size == 3
 
 
@@ -120,7 +120,8 @@ def test_a_turn_can_replace_and_be_replaced(store: SqliteStore) -> None:
     for text, old in (("one", None), ("two", "m-one"), ("three", "m-two")):
         store.append("ann", [draft(text, external_id=f"m-{text}", supersedes=old)])
     one, two, three = store.layout("ann").docs.tolist()
-    assert store.layout("ann").superseded_by == {one: two, two: three}
+    assert store.layout("ann").supersedes == {two: one, three: two}
+    assert [rows.tolist() for rows in store.layout("ann").chains] == [[0, 1, 2], [one, one, one]]
 
 
 DAT_05 = [

@@ -125,7 +125,8 @@ def _line(found: FoundEntry, turns: Sequence[Turn]) -> Evidence:
         sources=tuple(Source(turn.turn_id, 0, len(turn.text)) for turn in turns),
         rank=0,
         speaker=entry.data["who"] if found.kind == "profile" else None,
-        time=first.said_at,
+        time=first.time,
+        received=first.received,
         session_id=first.session_id,
     )
 

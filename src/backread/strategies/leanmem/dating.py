@@ -70,7 +70,7 @@ def supported_date(value: str, turns: Sequence[Turn]) -> str:
     given = " ".join(value.split())[:_LONGEST]
     years = [int(year) for year in _YEAR.findall(given)]
     said = {int(year) for turn in turns for year in _YEAR.findall(passage_text(turn.text, turn.caption))}
-    latest = max((turn.said_at.year + 1 for turn in turns if turn.said_at is not None), default=0)
+    latest = max((turn.time.year + 1 for turn in turns if turn.time is not None), default=0)
     return given if years and all(year in said or year <= latest for year in years) else ""
 
 

@@ -193,7 +193,7 @@ class Finder:
         found = []
         for item, text in zip(items, texts, strict=True):
             turn = turns[item.unit_id]
-            fits = match(plan.constraints, text, days_in(day_of(turn.said_at)))
+            fits = match(plan.constraints, text, days_in(day_of(turn.time)))
             found.append(FoundTurn(turn, weight * (near * _share(item, items) + fits)))
         return sorted(found, key=lambda one: -one.score), ranking.degraded
 

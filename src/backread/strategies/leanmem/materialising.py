@@ -187,7 +187,7 @@ class Materials:
             },
             index_text=index_text,
             sources=tuple(Source(turn.turn_id, 0, len(turn.text)) for turn in rests.values()),
-            said_at=pointed[0].said_at,
+            said_at=pointed[0].time,
             model=self.chat.name if by_model and self.chat is not None else None,
             prompt_hash=prompt(asked).hash if by_model and asked is not None else None,
         )

@@ -228,7 +228,7 @@ def _drafts(strategy: str, prefix: str, topics: Sequence[Topic], found: _Found, 
                 data={"form": FACT, "fact": fact, "speaker": turn.name, "topic": number[turn.turn_id]},
                 index_text=fact_text(fact, turn.name),
                 sources=sources,
-                said_at=turn.said_at,
+                said_at=turn.time,
                 model=model,
                 prompt_hash=extract_prompt().hash,
                 shown=tuple(by_id),
@@ -253,6 +253,6 @@ def _meant(fact: str, named: Turn, said_in: Mapping[str, set[str]]) -> str:
 
 def _dated(fact: str, turn: Turn, lines: Sequence[Line]) -> bool:
     """False for a fact with a year that no line has, from a turn of unknown time: there is no day to count from."""
-    if turn.said_at is not None:
+    if turn.time is not None:
         return True
     return set(_YEAR.findall(fact)) <= set(_YEAR.findall(" ".join(line.text for line in lines)))

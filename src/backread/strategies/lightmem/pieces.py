@@ -41,7 +41,7 @@ def pieces_maker(shorten: Callable[[str], str], *, strategy: str) -> Make:
                     data={"form": "extractive", "fact": text, "speaker": turn.name, "topic": topic},
                     index_text=indexed_text(turn.name, text, None),
                     sources=(source,),
-                    said_at=turn.said_at,
+                    said_at=turn.time,
                 )
                 for place, (topic, turn, source, text) in enumerate(found)
             )

@@ -74,7 +74,10 @@ def numbered(documents: Sequence[Document]) -> str:
     """The block a model reads: fenced, numbered from 1, each with its time, then who said what."""
     lines = []
     for number, document in enumerate(documents, 1):
-        told = [f"[{number}] {format_time(document.parts[0].turn.said_at)}", *map(_line, document.parts)]
+        told = [
+            f"[{number}] {format_time(document.parts[0].turn.time, received=document.parts[0].turn.received)}",
+            *map(_line, document.parts),
+        ]
         lines.append("\n    ".join(told))
     return fence(lines, label="documents")
 

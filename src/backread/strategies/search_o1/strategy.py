@@ -282,7 +282,9 @@ class _Run:
         if item.first is None:
             return Candidate(Evidence(f"{item.text}{_UNCHECKED}", "rewrite", (), rank), (self.corpus.size, rank))
         turn = item.first.turn
-        line = Evidence(item.text, "rewrite", item.sources, rank, time=turn.said_at, session_id=turn.session_id)
+        line = Evidence(
+            item.text, "rewrite", item.sources, rank, time=turn.time, session_id=turn.session_id, received=turn.received
+        )
         return Candidate(line, item.first.place)
 
     def _stopped(self) -> bool:

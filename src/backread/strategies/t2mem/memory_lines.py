@@ -99,7 +99,8 @@ def as_evidence(lines: Sequence[MemoryLine]) -> list[Candidate]:
             kind="rewrite",
             sources=line.sources,
             rank=rank,
-            time=first.said_at if first else None,
+            time=first.time if first else None,
+            received=first is not None and first.received,
             session_id=first.session_id if first else None,
         )
         candidates.append(Candidate(evidence, (*line.place, rank)))

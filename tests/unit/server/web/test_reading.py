@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from memory_samples import TALK, opened
+from memory_samples import TALK, keep_old, opened
 from web_samples import Browser, browser, elements
 
 from backread import Memory
@@ -29,7 +29,7 @@ class TestHistories:
         assert "Nothing is stored yet. backread demo makes a store" in page.main("/")
 
     def test_users_with_counts(self, memory: Memory, page: Browser) -> None:
-        memory.add(TALK, user_id="ann", session_id="s1")
+        keep_old(memory, TALK, "s1")
         memory.add(TALK[:1], user_id="a/b", session_id="s1")
         rows = [row.text for row in page.seen("/", "tr")][1:]
         assert rows == ["a/b 1 1 Wed 2024-05-01 Wed 2024-05-01", "ann 1 4 Wed 2024-05-01 Sat 2024-06-01"]
@@ -63,7 +63,7 @@ class TestSessions:
     def test_newest_first_with_how_they_begin(self, memory: Memory, page: Browser) -> None:
         memory.add(TALK[:2], user_id="ann", session_id="one")
         memory.add(TALK[2:3], user_id="ann", session_id="two")
-        memory.add(TALK[3:], user_id="ann", session_id="three")
+        keep_old(memory, TALK[3:], "three")
         path = "/ui/users/ann"
         assert [item.text for item in page.seen(path, "h2") if item.attributes.get("id", "").startswith("h-")] == [
             "June 2024",
@@ -105,7 +105,7 @@ class TestSessions:
     def test_a_month_is_one_group_whatever_the_zones(self, memory: Memory, page: Browser) -> None:
         for name, at in (("a", "2024-05-31T12:00Z"), ("b", "2024-06-01T00:30+09:00"), ("c", "2024-05-31T18:00Z")):
             memory.add({"role": "user", "content": name, "timestamp": at}, user_id="ann", session_id=name)
-        memory.add({"role": "user", "content": "d"}, user_id="ann", session_id="d")
+        keep_old(memory, [{"role": "user", "content": "d"}], "d")
         titles = [item.text for item in page.seen("/ui/users/ann", "h2") if "id" in item.attributes]
         assert titles == ["May 2024", "June 2024", "Time unknown", "Keys"]
 
@@ -115,7 +115,7 @@ class TestSessions:
 
 class TestSession:
     def test_a_chat(self, memory: Memory, page: Browser) -> None:
-        first, *_ = memory.add(TALK, user_id="ann", session_id="s1").turn_ids
+        first, *_ = keep_old(memory, TALK, "s1")
         picture = {
             "role": "user",
             "name": "Ann",
@@ -123,7 +123,7 @@ class TestSession:
             "caption": "a green lamp",
             "attachments": [{"type": "image"}],
         }
-        memory.add(picture, user_id="ann", session_id="s1")
+        keep_old(memory, [picture], "s1")
         path = "/ui/users/ann/sessions/s1"
         turns = page.seen(path, kind="turn")
         assert [item.text for item in turns] == [
@@ -141,6 +141,15 @@ class TestSession:
         (at,) = [item for item in page.seen(path, "a") if item.attributes.get("href") == f"#t-{first}"]
         assert at["title"] == f"2024-05-01 09:00 · {first}"
 
+    def test_a_time_of_receipt_is_marked(self, memory: Memory, page: Browser) -> None:
+        (turn_id,) = memory.add(TALK[3], user_id="ann", session_id="s1").turn_ids
+        at = memory.get(turn_id, user_id="ann").received_at
+        assert at is not None
+        (turn,) = page.seen("/ui/users/ann/sessions/s1", kind="turn")
+        assert turn.text.endswith(f"{at:%Y-%m-%d} Bob My lamp is green. received {at:%H:%M}")
+        (link,) = [item for item in page.seen("/ui/users/ann/sessions/s1", "a") if item.text.startswith("received")]
+        assert link["title"] == f"received {at:%Y-%m-%d %H:%M} · {turn_id}"
+
     def test_what_was_superseded_is_marked_and_leads_on(self, memory: Memory, page: Browser) -> None:
         memory.add(TALK, user_id="ann", session_id="s1")
         new = {"role": "user", "name": "Ann", "content": "At eight.", "id": "m9", "supersedes": "m3"}
@@ -156,9 +165,7 @@ class TestSession:
         assert f"/ui/users/ann/turns/{old}" in [item["href"] for item in page.seen("/ui/users/ann/sessions/s2", "a")]
 
     def test_a_long_one_is_read_page_by_page(self, memory: Memory, page: Browser) -> None:
-        ids = memory.add(
-            [{"role": "user", "content": f"line {number}"} for number in range(250)], user_id="ann", session_id="s1"
-        ).turn_ids
+        ids = keep_old(memory, [{"role": "user", "content": f"line {number}"} for number in range(250)], "s1")
         path = "/ui/users/ann/sessions/s1"
         shown = [[item.text.split()[-3] for item in page.seen(f"{path}?page={n}", kind="turn")] for n in (1, 2, 3, 4)]
         assert [len(texts) for texts in shown] == [100, 100, 50, 0]
@@ -182,9 +189,7 @@ class TestSession:
 
 class TestTurn:
     def test_it_is_shown_in_its_place(self, memory: Memory, page: Browser) -> None:
-        ids = memory.add(
-            [{"role": "user", "content": f"line {number}"} for number in range(9)], user_id="ann", session_id="s1"
-        ).turn_ids
+        ids = keep_old(memory, [{"role": "user", "content": f"line {number}"} for number in range(9)], "s1")
         part = page.get(f"/ui/users/ann/turns/{ids[4]}", hx_request="true").text
         turns = [item for item in elements(part) if "turn" in item.classes]
         assert [item.text.split()[-3] for item in turns] == ["1", "2", "3", "4", "5", "6", "7"]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from memory_samples import TALK, opened
+from memory_samples import TALK, keep_old, opened
 from web_samples import Browser, browser, elements
 
 from backread import Memory
@@ -18,7 +18,7 @@ PATH = "/ui/users/ann/search"
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[Memory]:
     with opened(tmp_path) as made:
-        made.add(TALK, user_id="ann", session_id="s1")
+        keep_old(made, TALK, "s1")
         made.add({"role": "user", "content": "Bo's kettle"}, user_id="bo", session_id="s1")
         yield made
 

@@ -102,7 +102,7 @@ def _lines(history: History, session_id: str, start: int, stop: int) -> list[Lin
     lines: list[Line] = []
     day, name = None, None
     for item in turns:
-        date = item.said_at.date() if item.said_at is not None else None
+        date = item.time.date() if item.time is not None else None
         lines.append(Line(item, date is not None and date != day, item.name != name, newer.get(item.turn_id)))
         day, name = date or day, item.name
     return lines
