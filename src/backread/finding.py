@@ -1,17 +1,19 @@
-"""Hits of a search: what a retriever ranked, with repetitions of the same words under one of them."""
+"""Turns as callers get them: hits of a search, with repetitions of the same words under one, and an export."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from backread.errors import NotFoundError
+from backread.messages import export_message
 from backread.retrieval.base import Retriever
 from backread.store.history import History, Scope
 from backread.store.layout import UNKNOWN_TIME
 from backread.types import Degradation, Hit, Hits, Ranking, Turn
 
-__all__ = ["grouped_hits", "turns_still_there"]
+__all__ = ["exported", "grouped_hits", "turns_still_there"]
 
 
 def grouped_hits(history: History, scope: Scope, retriever: Retriever, query: str, top_k: int, *, deep: bool) -> Hits:
@@ -51,6 +53,14 @@ def turns_still_there(history: History, turn_ids: Sequence[str]) -> dict[str, Tu
         if not half:
             return {}
         return {**turns_still_there(history, turn_ids[:half]), **turns_still_there(history, turn_ids[half:])}
+
+
+def exported(history: History) -> Iterator[dict[str, Any]]:
+    """All turns of a view as messages, in order of arrival, each after the one it replaces."""
+    for turn in history.arrivals():
+        older = turns_still_there(history, [turn.supersedes] if turn.supersedes else [])
+        replaced = next((found.external_id or found.turn_id for found in older.values()), None)
+        yield export_message(turn, user_id=history.user_id, supersedes=replaced)
 
 
 def _grouped(ranking: Ranking, turns: Mapping[str, Turn]) -> tuple[Hit, ...]:

@@ -13,8 +13,8 @@ from typing import Any, Final, Literal, Self
 
 from backread.answering import answer, quote_answer
 from backread.errors import InvalidInputError, NotFoundError
-from backread.finding import grouped_hits, turns_still_there
-from backread.messages import draft_from_message, export_message, received
+from backread.finding import exported, grouped_hits, turns_still_there
+from backread.messages import draft_from_message, received
 from backread.models.base import ChatModel, Embedder, Reranker
 from backread.models.chats import open_roles
 from backread.models.context_window import with_smaller_prompts
@@ -502,7 +502,7 @@ class Memory:
 
     def export(self, *, user_id: str) -> Iterator[dict[str, Any]]:
         """Every turn of a user, in order of arrival, as a message that the JSONL importer takes back unchanged."""
-        return _exported(self.history(user_id))
+        return exported(self.history(user_id))
 
     # --- keeping
 
@@ -695,13 +695,6 @@ class Memory:
     def _time(self, value: Time | None) -> datetime | None:
         said = parse_time(value, zone=self._zone)
         return None if said is None else said.at
-
-
-def _exported(history: History) -> Iterator[dict[str, Any]]:
-    for turn in history.arrivals():
-        older = turns_still_there(history, [turn.supersedes] if turn.supersedes else [])
-        replaced = next((found.external_id or found.turn_id for found in older.values()), None)
-        yield export_message(turn, user_id=history.user_id, supersedes=replaced)
 
 
 def _named(value: object, what: str) -> str:
