@@ -151,7 +151,9 @@ class _Said:
 class _Lines:
     """Lines of evidence with what may be cited of each, looked into once however often one is cited."""
 
-    def __init__(self, evidence: Sequence[Evidence], turns: Mapping[str, Turn], quotes: Mapping[int, list[str]]) -> None:
+    def __init__(
+        self, evidence: Sequence[Evidence], turns: Mapping[str, Turn], quotes: Mapping[int, list[str]]
+    ) -> None:
         self._evidence, self._turns, self._quotes = evidence, turns, quotes
         self._sources: dict[int, list[_Source]] = {}
         self._words: dict[int, set[str]] = {}
@@ -213,9 +215,7 @@ def _citation(number: int, turn: Turn, span: tuple[int, int]) -> Citation:
     return Citation(number, turn.turn_id, *span, turn.text[slice(*span)])
 
 
-def _quoted(
-    line: Evidence, turn: Turn, shown: tuple[int, int], text: _Folded, quote: str
-) -> tuple[int, int] | None:
+def _quoted(line: Evidence, turn: Turn, shown: tuple[int, int], text: _Folded, quote: str) -> tuple[int, int] | None:
     """The span of the turn that a quote of its line stands for; `text` is the turn with its caption."""
     for name in dict.fromkeys((turn.name, for_model(turn.name))):  # as it is and as it was shown
         if quote.casefold().startswith(f"{name.casefold()}:"):

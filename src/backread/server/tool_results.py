@@ -172,13 +172,17 @@ def shown(turn: Turn, span: tuple[int, int] | None = None) -> ShownTurn:
         session_id=turn.session_id,
         position=turn.position,
         role=turn.role,
-        speaker=turn.speaker,
+        speaker=_optional(turn.speaker),
         said_at=turn.said_at,
         text=for_model(turn.text[start:end]),
         cut=end - start < len(turn.text),
-        caption=None if turn.caption is None else for_model(turn.caption),
+        caption=_optional(turn.caption),
         attachments=tuple(str(item.get("type")) for item in turn.attachments),
     )
+
+
+def _optional(text: str | None) -> str | None:
+    return None if text is None else for_model(text)
 
 
 def found(hits: Hits, query: str) -> Found:
@@ -199,7 +203,14 @@ def recalled(recall: Recall) -> Recalled:
     """The evidence of a recall, numbered as in its text."""
     lines = (
         EvidenceLine(
-            number, for_model(line.text), line.kind, line.speaker, line.time, line.session_id, line.sources, line.cut
+            number=number,
+            text=for_model(line.text),
+            kind=line.kind,
+            speaker=_optional(line.speaker),
+            said_at=line.time,
+            session_id=line.session_id,
+            sources=line.sources,
+            cut=line.cut,
         )
         for number, line in _numbered(recall)
     )

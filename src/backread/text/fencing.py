@@ -34,9 +34,7 @@ _SHORT_TAGS = (
     "s|bos|eos|pad|unk|mask|cls|sep|sop|eop|eot|eod|sys|inst|think|thinking|tools?|toolcall|function|img|image|audio|video|"
     r"unused-?\d{1,6}|0x[0-9a-f]{2}|\d{1,3}mass"
 )
-_SHORT_MARKS = (
-    r"inst|sys|[gs]?mask|cls|sep|pad|unk|@?[be]os@?|args|think|img|audio|prefix|middle|suffix|multimodal|unused-?\d{1,6}"
-)
+_SHORT_MARKS = r"inst|sys|[gs]?mask|cls|sep|pad|unk|@?[be]os@?|args|think|img|audio|prefix|middle|suffix|multimodal|unused-?\d{1,6}"
 _BARRED = r"[|｜][^][<>＜＞\n]{0,80}[|｜] | [|｜]/?[\w▁:/-]{1,80} | /?[\w▁:/-]{1,80}[|｜]"
 _CONTROL = re.compile(
     rf"""([<＜]) ({_BARRED} | /?(?:{_SHORT_TAGS}|[a-z0-9]{{1,40}}(?:[_:-][a-z0-9]{{1,40}}){{1,8}})) ([>＞])
