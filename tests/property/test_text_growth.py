@@ -33,7 +33,7 @@ from backread.bench.judging.judge import reduced
 from backread.bench.judging.verdicts import read_value, read_verdict
 from backread.bench.measures.abstention import abstained
 from backread.bench.measures.answer_words import locomo_words, plain_words
-from backread.construction.compression import LeaveOutWords, leave_out, word_spans
+from backread.construction.compression import leave_out, word_spans
 from backread.construction.episode_replies import EpisodeReply, GraphReply, SummaryReply
 from backread.construction.extracts import extract_maker
 from backread.construction.keep_drop import merge
@@ -253,9 +253,7 @@ TABLE: dict[str, Callable[[str], object]] = {
     "models.llm_rerank.read_scores": lambda text: read_scores(text, 5),
     "models.thinking.VisibleText": fed,
     "models.thinking.split_thinking": split_thinking,
-        lambda stems: dict.fromkeys(stems, 1.0)
-    ).compress(text, 0.5),
-    "construction.compression.leave_out": lambda text: leave_out(text, 0.5, lambda stems: dict.fromkeys(stems, 1.0)),
+    "construction.compression.leave_out": lambda text: leave_out(text, 0.5, alike),
     "construction.compression.word_spans": word_spans,
     "construction.episode_replies.EpisodeReply": validated(
         EpisodeReply, overview=lambda text: text + "a", events=lambda text: [{"what": text, "turns": text}]
@@ -292,7 +290,7 @@ TABLE: dict[str, Callable[[str], object]] = {
     ),
     "strategies.leanmem.replies.RoutingReply": validated(
         leanmem_replies.RoutingReply,
-        action=lambda text: text[:0] + "event",
+        action=lambda _: "event",
         source_indices=None,
         attributes=lambda _: None,
     ),
@@ -318,15 +316,11 @@ TABLE: dict[str, Callable[[str], object]] = {
     "strategies.search_o1.chain.native_answer": search_chain.native_answer,
     "strategies.search_o1.chain.result": lambda text: search_chain.result([text]),
     "strategies.search_o1.chain.said": search_chain.said,
-    "strategies.search_o1.documents.numbered": lambda text: numbered(
-        [Document((Part(turn(text), (0,), 0, len(text)),))]
-    ),
+    "strategies.search_o1.documents.numbered": lambda text: numbered([document(text)]),
     "strategies.search_o1.reading.findings": lambda text: findings(
         f"Useful information:\n{text}", [document("a word")]
     ),
-    "strategies.t2mem.schemas.Action": validated(
-        t2mem_replies.Action, name=lambda text: text[:0] + "Answer", entry_id=None
-    ),
+    "strategies.t2mem.schemas.Action": validated(t2mem_replies.Action, name=lambda _: "Answer", entry_id=None),
     "strategies.t2mem.schemas.Cached": validated(t2mem_replies.Cached, text=None, **{"from": None}),
     "strategies.t2mem.schemas.StepReply": validated(t2mem_replies.StepReply, action=None, memory_cache=listed),
     "retrieval.speaker.named_speakers": lambda text: named_speakers(text, ["Ann", "May", "a"]),
@@ -435,7 +429,7 @@ MODULES = (
 
 SMALLEST, LARGEST, STEP = 10_000, 1_000_000, 4
 EXPONENT = 1.2
-FLOOR = 0.002  # seconds under which a time is noise
+FLOOR, DECISIVE = 0.002, 0.01  # seconds under which a time says nothing, and from which on it is judged
 
 
 def seconds(function: Callable[[str], object], text: str, repeats: int = 1) -> float:
@@ -471,7 +465,7 @@ def exponent(function: Callable[[str], object], name: str) -> float:
     while size * STEP <= LARGEST and before < 1.0 and found > EXPONENT:
         size *= STEP
         now = seconds(function, hostile(name, size), 2 if before < 0.1 else 1)
-        if before > FLOOR:
+        if before > DECISIVE:
             found = min(found, math.log(now / before, STEP))
         before = now
     return found if found < math.inf else 0.0
