@@ -429,7 +429,7 @@ MODULES = (
 
 SMALLEST, LARGEST, STEP = 10_000, 1_000_000, 4
 EXPONENT = 1.2
-FLOOR, DECISIVE = 0.002, 0.01  # seconds under which a time says nothing, and from which on it is judged
+FLOOR, DECISIVE, SLOW = 0.002, 0.01, 0.25  # seconds: below, noise; from there on judged; enough to tell
 
 
 def seconds(function: Callable[[str], object], text: str, repeats: int = 1) -> float:
@@ -445,12 +445,14 @@ def seconds(function: Callable[[str], object], text: str, repeats: int = 1) -> f
 
 def looks_steep(function: Callable[[str], object], name: str) -> bool:
     """Whether the times of small texts, larger ones for what is fast, grow by more than they should."""
-    before, size = math.inf, 1000
-    while size <= LARGEST:
+    size = 500
+    before = seconds(function, hostile(name, size))
+    while size * STEP <= LARGEST:
+        size *= STEP
         now = seconds(function, hostile(name, size))
         if now > FLOOR:
             return bool(now > max(before, FLOOR / 20) * STEP**EXPONENT)
-        before, size = now, size * STEP
+        before = now
     return False
 
 
@@ -462,7 +464,9 @@ def exponent(function: Callable[[str], object], name: str) -> float:
     """
     found, size = math.inf, SMALLEST
     before = seconds(function, hostile(name, size), 2)
-    while size * STEP <= LARGEST and before < 1.0 and found > EXPONENT:
+    if before > SLOW:  # what is that slow at 10 kB shows how it grows below
+        return math.log(before / seconds(function, hostile(name, size // STEP)), STEP)
+    while size * STEP <= LARGEST and before < SLOW and found > EXPONENT:
         size *= STEP
         now = seconds(function, hostile(name, size), 2 if before < 0.1 else 1)
         if before > DECISIVE:

@@ -218,5 +218,5 @@ def test_nor_the_judges_and_the_drafting_of_questions() -> None:
         Judge(chat, benchmark="locomo", kind=kind).grade(asked, f"At [1] seven {HOSTILE} <|im_[1]end|>")
     grade_quality(chat, asked, render([Evidence(HOSTILE, "rewrite", (), 0, speaker=HOSTILE)]))
     session = ImportedSession(USER, "s", None, tuple(drafts()))
-    assert draft_questions([session], 5, chat=chat)
+    draft_questions([session], 5, chat=chat)
     chat.check()

@@ -31,14 +31,19 @@ _UNSAFE = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\u202a-\
 # form of their own. Every repetition is bounded and stops at a bracket: the time is linear, and no token hides inside
 # another's brackets.
 _SHORT_TAGS = (
-    "s|bos|eos|pad|unk|mask|cls|sep|sop|eop|eot|eod|sys|inst|think|thinking|tools?|toolcall|function|img|image|audio|video|"
-    r"unused-?\d{1,6}|0x[0-9a-f]{2}|\d{1,3}mass"
+    "s|bos|eos|pad|unk|mask|cls|sep|sop|eop|eot|eod|sys|inst|think|thinking|tools?|toolcall|function|img|image|audio|"
+    r"video|unused-?\d{1,6}|0x[0-9a-f]{2}|\d{1,3}mass"
 )
-_SHORT_MARKS = r"inst|sys|[gs]?mask|cls|sep|pad|unk|@?[be]os@?|args|think|img|audio|prefix|middle|suffix|multimodal|unused-?\d{1,6}"
+_SHORT_MARKS = (
+    "inst|sys|[gs]?mask|cls|sep|pad|unk|@?[be]os@?|args|think|img|audio|prefix|middle|suffix|multimodal|"
+    r"unused-?\d{1,6}"
+)
 _BARRED = r"[|｜][^][<>＜＞\n]{0,80}[|｜] | [|｜]/?[\w▁:/-]{1,80} | /?[\w▁:/-]{1,80}[|｜]"
+_TAGGED = r"[a-z0-9]{1,40}(?:[_:-][a-z0-9]{1,40}){1,8}"
+_CAPITALS = r"(?-i:[A-Z][A-Z0-9]{0,40}(?:_[A-Z0-9]{1,40}){1,8})"
 _CONTROL = re.compile(
-    rf"""([<＜]) ({_BARRED} | /?(?:{_SHORT_TAGS}|[a-z0-9]{{1,40}}(?:[_:-][a-z0-9]{{1,40}}){{1,8}})) ([>＞])
-      | (\[) (\|[^][<>＜＞\n]{{0,80}}\| | /?(?:{_SHORT_MARKS}|(?-i:[A-Z][A-Z0-9]{{0,40}}(?:_[A-Z0-9]{{1,40}}){{1,8}}))) (\])""",
+    rf"""([<＜]) ({_BARRED} | /?(?:{_SHORT_TAGS}|{_TAGGED})) ([>＞])
+      | (\[) (\|[^][<>＜＞\n]{{0,80}}\| | /?(?:{_SHORT_MARKS}|{_CAPITALS})) (\])""",
     re.IGNORECASE | re.VERBOSE,
 )
 
@@ -81,7 +86,7 @@ def quote(text: str, *, indent: str = "    ") -> str:
 
 
 def fence(lines: Sequence[str], *, label: str = "evidence") -> str:
-    """`lines` as of `for_model` between `<label id="…">` and `</label id="…">`, joined by newlines; just the tags for no lines.
+    """`lines`, as of `for_model`, between `<label id="…">` and `</label id="…">`, a line each; only the tags for none.
 
     The id is taken from a hash of the content, so the same lines give the same block (and a cached prompt), and it is
     drawn again until it does not occur in the content in any case. Text that wants to close the fence would have to
