@@ -65,11 +65,8 @@ def exported(history: History) -> Iterator[dict[str, Any]]:
 
 def _grouped(ranking: Ranking, turns: Mapping[str, Turn]) -> tuple[Hit, ...]:
     """The ranked turns, best first; what a speaker said again in the same words stands with its best place."""
-    hits: dict[tuple[str, str], Hit] = {}
+    said: dict[tuple[str, str], tuple[float, list[Turn]]] = {}
     for item in ranking.items:
-        if (turn := turns.get(item.unit_id)) is None:
-            continue
-        known = hits.get((turn.name, turn.text))
-        best = Hit(turn, item.score) if known is None else replace(known, also=(*known.also, turn))
-        hits[turn.name, turn.text] = best
-    return tuple(hits.values())
+        if (turn := turns.get(item.unit_id)) is not None:
+            said.setdefault((turn.name, turn.text), (item.score, []))[1].append(turn)
+    return tuple(Hit(best, score, tuple(also)) for score, (best, *also) in said.values())

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 
 from backread.text.analysis import query_terms, tokens
 from backread.text.excerpts import excerpt
-from backread.text.fencing import fence, quote, safe
+from backread.text.fencing import fence, quote
 from backread.text.times import format_time
 from backread.text.tokens import TokenCounter
 from backread.types import Degradation, Evidence, Recall, Source
@@ -191,4 +191,4 @@ def _line(item: Evidence) -> str:
     if item.cut:
         turn_id = item.sources[0].turn_id if item.sources else "?"
         mark = f" […cut from turn {turn_id}]"
-    return quote(safe(f"{who}{item.text}{image}{mark}"))
+    return quote(f"{who}{item.text}{image}{mark}")

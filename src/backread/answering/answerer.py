@@ -10,7 +10,7 @@ from importlib.resources import files
 from backread.answering.citations import check
 from backread.models.base import ChatMessage, ChatModel
 from backread.models.structured import complete_with_room
-from backread.text.fencing import quote, safe
+from backread.text.fencing import quote
 from backread.text.times import format_time
 from backread.types import Answer, Degradation, Recall, Turn
 
@@ -38,7 +38,7 @@ def request(recall: Recall) -> list[ChatMessage]:
     rules, form = _prompt().split("\n---\n")
     now = f"Now: {format_time(recall.asked_at)}\n" if recall.asked_at is not None else ""
     evidence = recall.rendered or "There is no evidence."
-    question = quote(safe(recall.question))
+    question = quote(recall.question)
     asked = f"{evidence}\n\n{now}Question: {question}\n\n{form.strip()}"
     return [ChatMessage("system", rules), ChatMessage("user", asked)]
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from backread.store.indexing import passage_text
 from backread.text.analysis import tokens
 from backread.text.excerpts import sentences
+from backread.text.fencing import for_model
+from backread.text.support import content
 from backread.types import Citation, Evidence, Turn
 
 __all__ = ["Checked", "check", "find_quote"]
@@ -23,11 +27,21 @@ _QUOTES = re.compile(r"^[^\w\n]*QUOTES(?:[^\w\n]*$|[*_]*:[*_ ]*(?=\[))", re.MULT
 _LEAD = re.compile(r"\s*(?:\d+[.)]\s)?[^\w\[【［]*")
 _AROUND = " \t:*_>-–—\"“”„‟«»'‘’「」『』"
 _AFTER = re.compile(r"(?<=[\"”»'’」』])\s*[.,;]\s*\Z")
-_CUT = re.compile(r"\s*\[…cut from turn [^\]]*\]?")
+_CUT = re.compile(r"\[…cut from turn [^\]]*\]?")
 
-# Signs that a model writes in another form than the turn it copies from.
-_SIGNS = {sign: signs for signs in ("['’‘ʼ`´]", '["“”„‟«»]', "[-‐‑‒–—]") for sign in signs[1:-1]}
-_SIGNS |= {"…": r"(?:…|\.\.\.)", "\ufffd": "."}  # U+FFFD is what a control character is shown as
+_LONGEST_STATEMENT = 600  # characters before a mark; a sentence that is longer is none
+_MOST_QUOTES = 20  # for one line
+
+# Signs that a model writes in another form than the turn it copies from, and what is shown as U+FFFD, one for one.
+_REPLACED = (*range(9), *range(14, 32), *range(127, 133), *range(134, 160), *range(0xD800, 0xE000))
+_SIGNS = {
+    **{ord(sign): signs[0] for signs in ("'’‘ʼ`´", '"“”„‟«»', "-‐‑‒–—") for sign in signs},
+    **dict.fromkeys((*_REPLACED, *range(0x202A, 0x202F), *range(0x2066, 0x206A)), "\ufffd"),
+}
+_FOLDED = re.compile(
+    r"(?P<inside>(?<=[<＜\[])\s+|(?>\s+)(?=[>＞\]]))|(?P<space>\s+)|(?P<dots>\.\.\.)|(?P<word>[A-Za-z0-9]+)"
+    r"|\.|[^\sA-Za-z0-9.]+"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +68,8 @@ def check(reply: str, evidence: Sequence[Evidence], turns: Mapping[str, Turn]) -
         turns: the turns behind them by turn id.
     """
     body, tail = _split(reply)
-    quotes = _quotes(tail)
+    said = _Said(body)
+    lines = _Lines(evidence, turns, _quotes(tail))
     citations: dict[int, Citation] = {}
     dropped = 0
     pieces: list[str] = []
@@ -67,11 +82,11 @@ def check(reply: str, evidence: Sequence[Evidence], turns: Mapping[str, Turn]) -
         at = match.end()
         kept = []
         for number in numbers:
-            found = _resolve(number, quotes.get(number, []), _statement(body, match.start()), evidence, turns)
+            found = lines.resolved(number, said.before(match.start()))
             if found is None:
                 dropped += 1
             else:
-                citations.setdefault(number, found)
+                citations[number] = found
                 kept.append(f"[{number}]")
         if kept:
             pieces.extend(kept)
@@ -111,38 +126,101 @@ def _numbers(listed: str) -> list[int]:
     return list(dict.fromkeys(numbers))
 
 
-def _statement(body: str, end: int) -> str:
-    """The sentence a mark stands in, up to the mark, without other marks."""
-    before = _MARK.sub(" ", body[:end]).rstrip()
-    spans = sentences(before)
-    return before[spans[-1][0] : spans[-1][1]] if spans else before
+class _Said:
+    """The sentences of an answer without its marks, read once however many marks there are."""
+
+    def __init__(self, body: str) -> None:
+        self._text = _MARK.sub(lambda match: " " * len(match[0]), body)
+        self._starts = [start for start, _ in sentences(self._text)]
+
+    @cached_property
+    def _content(self) -> tuple[list[int], list[str]]:
+        found = [token for token in tokens(self._text) if not token.stop]
+        return [token.start for token in found], [token.stem for token in found]
+
+    def before(self, end: int) -> set[str]:
+        """Content words, as stems, of the sentence that a mark at `end` stands in, up to the mark."""
+        sentence = bisect_left(self._starts, end) - 1
+        if sentence < 0:
+            return set()
+        places, stems = self._content
+        start = max(self._starts[sentence], end - _LONGEST_STATEMENT)
+        return set(stems[bisect_left(places, start) : bisect_left(places, end)])
 
 
-def _resolve(
-    number: int, quotes: Sequence[str], statement: str, evidence: Sequence[Evidence], turns: Mapping[str, Turn]
-) -> Citation | None:
-    if not 1 <= number <= len(evidence):
+class _Lines:
+    """Lines of evidence with what may be cited of each, looked into once however often one is cited."""
+
+    def __init__(
+        self, evidence: Sequence[Evidence], turns: Mapping[str, Turn], quotes: Mapping[int, list[str]]
+    ) -> None:
+        self._evidence, self._turns, self._quotes = evidence, turns, quotes
+        self._sources: dict[int, list[_Source]] = {}
+        self._words: dict[int, set[str]] = {}
+        self._cited: dict[int, Citation | None] = {}
+
+    def resolved(self, number: int, statement: set[str]) -> Citation | None:
+        """What a mark in a statement cites; of several marks of a line, what the first that stands does."""
+        if not 1 <= number <= len(self._evidence):
+            return None
+        if number in self._quotes:
+            if number not in self._cited:
+                self._cited[number] = self._quoted(number)
+            return self._cited[number]
+        if number not in self._words:
+            line = self._evidence[number - 1]
+            self._sources[number] = [_Source(line, *shown) for shown in _shown(line, self._turns)]
+            self._words[number] = set[str]().union(*(source.words for source in self._sources[number]))
+        if not statement & self._words[number]:
+            return None
+        if number not in self._cited:
+            source = next(source for source in self._sources[number] if statement & source.words)
+            self._cited[number] = _citation(number, source.turn, source.supporting(statement))
+        return self._cited[number]
+
+    def _quoted(self, number: int) -> Citation | None:
+        line, quotes = self._evidence[number - 1], self._quotes[number][:_MOST_QUOTES]
+        for turn, shown in _shown(line, self._turns):
+            text = _Folded(passage_text(turn.text, turn.caption))
+            span = next((found for quote in quotes if (found := _quoted(line, turn, shown, text, quote))), None)
+            if span is not None:
+                return _citation(number, turn, span)
         return None
-    line = evidence[number - 1]
+
+
+class _Source:
+    """A turn that a line rests on, `shown` of it, as sentences with their content words."""
+
+    def __init__(self, line: Evidence, turn: Turn, shown: tuple[int, int]) -> None:
+        self.turn, self._shown = turn, shown
+        spans = [(shown[0] + start, shown[0] + end) for start, end in sentences(turn.text[shown[0] : shown[1]])]
+        self._sentences = [(span, content(turn.text[slice(*span)])) for span in spans]
+        beside = line.caption if line.kind == "verbatim" else line.text
+        self.words = content(beside or "").union(*(words for _, words in self._sentences))
+
+    def supporting(self, statement: set[str]) -> tuple[int, int]:
+        """The sentence that shares most words with a statement; all that is shown when only what is beside it does."""
+        most = max((len(statement & words) for _, words in self._sentences), default=0)
+        return next((span for span, words in self._sentences if most and len(statement & words) == most), self._shown)
+
+
+def _shown(line: Evidence, turns: Mapping[str, Turn]) -> Iterator[tuple[Turn, tuple[int, int]]]:
+    """The turns a line rests on that are there, each with the span of it that was shown."""
     for source in line.sources:
-        turn = turns.get(source.turn_id)
-        if turn is None:
-            continue
-        shown = (source.start, len(turn.text) if source.end is None else source.end)
-        if quotes:
-            span = next((found for quote in quotes if (found := _quoted(line, turn, shown, quote))), None)
-        else:
-            span = _supporting(line, turn, shown, statement)
-        if span is not None:
-            return Citation(number, turn.turn_id, *span, turn.text[span[0] : span[1]])
-    return None
+        if (turn := turns.get(source.turn_id)) is not None:
+            yield turn, (source.start, len(turn.text) if source.end is None else source.end)
 
 
-def _quoted(line: Evidence, turn: Turn, shown: tuple[int, int], quote: str) -> tuple[int, int] | None:
-    """The span of the turn that a quote of its line stands for."""
-    if quote.casefold().startswith(f"{turn.name.casefold()}:"):
-        quote = quote[len(turn.name) + 1 :]
-    span = find_quote(passage_text(turn.text, turn.caption), quote)
+def _citation(number: int, turn: Turn, span: tuple[int, int]) -> Citation:
+    return Citation(number, turn.turn_id, *span, turn.text[slice(*span)])
+
+
+def _quoted(line: Evidence, turn: Turn, shown: tuple[int, int], text: _Folded, quote: str) -> tuple[int, int] | None:
+    """The span of the turn that a quote of its line stands for; `text` is the turn with its caption."""
+    for name in dict.fromkeys((turn.name, for_model(turn.name))):  # as it is and as it was shown
+        if quote.casefold().startswith(f"{name.casefold()}:"):
+            quote = quote[len(name) + 1 :]
+    span = text.find(quote)
     if span is not None:  # what reaches into the caption stands for the text before it, or else for the whole line
         start, end = min(span[0], len(turn.text)), min(span[1], len(turn.text))
         return (start, end) if start < end else shown
@@ -152,39 +230,63 @@ def _quoted(line: Evidence, turn: Turn, shown: tuple[int, int], quote: str) -> t
 def find_quote(text: str, quote: str) -> tuple[int, int] | None:
     """Where a quote stands in a text, as whole words; None if nowhere.
 
-    White space is folded, so are the forms of apostrophes, quotation marks, dashes and ellipses; the case as given goes
-    before any other. Where that finds nothing, punctuation at the quote's ends is left off.
+    White space is folded, and left aside inside brackets, where a prompt may have more of it (`for_model`). So are the
+    forms of apostrophes, quotation marks, dashes and ellipses; the case as given goes before any other. Where that
+    finds nothing, punctuation at the quote's ends is left off.
     """
-    for words in _readings(quote):
-        pattern = r"\s+".join("".join(_SIGNS.get(sign, re.escape(sign)) for sign in word) for word in words.split())
-        before = r"(?<![A-Za-z0-9])" if words[0].isascii() and words[0].isalnum() else ""
-        after = r"(?![A-Za-z0-9])" if words[-1].isascii() and words[-1].isalnum() else ""
-        pattern = f"{before}{pattern}{after}"
-        if match := re.search(pattern, text) or re.search(pattern, text, re.IGNORECASE):
-            return match.span()
-    return None
+    return _Folded(text).find(quote)
+
+
+class _Folded:
+    """A text as quotes are compared with it, and the way back to its offsets."""
+
+    def __init__(self, text: str) -> None:
+        self.text = ""
+        self._places: list[int] = []  # of each piece in the folded text
+        self._spans: list[tuple[int, int]] = []  # of each piece in the text as given
+        pieces: list[str] = []
+        size = 0
+        for match in _FOLDED.finditer(text.translate(_SIGNS)):
+            # Words stand between marks of their own, which nothing else folds to: so they are found as wholes only.
+            forms = {"inside": "", "space": " ", "dots": "…", "word": f"\0{match[0]}\0"}
+            piece = forms.get(match.lastgroup or "", match[0])
+            pieces.append(piece)
+            if piece:
+                self._places.append(size)
+                self._spans.append(match.span())
+                size += len(piece)
+        self.text = "".join(pieces)
+
+    @cached_property
+    def _caseless(self) -> str:
+        folded = self.text.casefold()
+        if len(folded) == len(self.text):
+            return folded
+        return "".join(other if len(other := sign.casefold()) == 1 else sign for sign in self.text)
+
+    def find(self, quote: str) -> tuple[int, int] | None:
+        """See `find_quote`."""
+        for words in _readings(quote):
+            wanted = _Folded(words)
+            at = self.text.find(wanted.text)
+            if at < 0:
+                at = self._caseless.find(wanted._caseless)
+            if at >= 0:
+                return self._given(at)[0], self._given(at + len(wanted.text) - 1)[1]
+        return None
+
+    def _given(self, place: int) -> tuple[int, int]:
+        """The span, in the text as given, of a sign of the folded text."""
+        piece = bisect_right(self._places, place) - 1
+        start, end = self._spans[piece]
+        following = self._places[piece + 1] if piece + 1 < len(self._places) else len(self.text)
+        if following - self._places[piece] != end - start:
+            return start, end
+        start += place - self._places[piece]
+        return start, start + 1
 
 
 def _readings(quote: str) -> Iterator[str]:
-    whole = quote.replace("...", "…").strip(" \t\n…")
+    whole = quote.replace("...", "…").strip(" \t\n…").strip()
     bare = whole.strip(" \t\n….,;:!?")
     yield from dict.fromkeys(words for words in (whole, bare) if words.split())
-
-
-def _supporting(line: Evidence, turn: Turn, shown: tuple[int, int], statement: str) -> tuple[int, int] | None:
-    """The sentence of the shown span that shares most content words and numbers with a statement."""
-    wanted = _content(statement)
-    best: tuple[int, tuple[int, int]] | None = None
-    for start, end in sentences(turn.text[shown[0] : shown[1]]):
-        span = (shown[0] + start, shown[0] + end)
-        shared = len(wanted & _content(turn.text[span[0] : span[1]]))
-        if shared and (best is None or shared > best[0]):
-            best = (shared, span)
-    beside = line.caption if line.kind == "verbatim" else line.text
-    if best is None and beside and wanted & _content(beside):
-        return shown
-    return best[1] if best else None
-
-
-def _content(text: str) -> set[str]:
-    return {token.stem for token in tokens(text) if not token.stop}

@@ -18,7 +18,7 @@ from backread.construction.tying import tie
 from backread.models.base import ChatMessage, ChatModel
 from backread.models.context_window import with_smaller_prompts
 from backread.models.structured import Structured, complete_as, known_ids
-from backread.text.fencing import fence
+from backread.text.fencing import fence, for_model
 from backread.types import Degradation, EntryDraft, Session, Source, Turn
 
 if TYPE_CHECKING:
@@ -193,7 +193,8 @@ def _says(text: str) -> bool:
 
 
 def _folded(text: str) -> str:
-    return " ".join(text.casefold().split())
+    """As wordings are compared: as they stand in a prompt, on one line, without case."""
+    return " ".join(for_model(text).casefold().split())
 
 
 def _date(value: str, years: set[str] | None) -> str:

@@ -17,7 +17,8 @@ _WORDS = 8
 _MOST = 24
 _LONGEST_QUOTE = 60
 
-_QUOTED = re.compile(r"“([^”\n]+)”|„([^“”\n]+)[“”]|«\s?([^»\n]+?)\s?»|\"([^\"\n]+)\"")
+# A quotation in which another one begins is left aside: a text of opening marks must not be read from each of them.
+_QUOTED = re.compile(r"“([^“”\n]+)”|„([^„“”\n]+)[“”]|«\s?([^«»\n]+?)\s?»|\"([^\"\n]+)\"")
 _NUMBER = re.compile(r"[$€£¥]?\d+(?:[.,:/-]\d+)*(?:\s?(?:%|(?:[ap]m|[kcm]?m|k?g|ml|l|h|min)\b))?")
 _CAPITALS = re.compile(r"\b[^\W\d_a-zß-öø-ÿ][\w’'&-]*(?: (?:of |the |de |van |von )?[^\W\d_a-zß-öø-ÿ][\w’'&-]*)*")
 _FIRST_PERSON = re.compile(r"I(?:['’]\w+)?\Z")

@@ -126,7 +126,7 @@ class StreamReader:
     """
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._rest: list[bytes] = []  # pieces of a line that has not ended: joined once, however many there are
         self.done = False
         self.other: list[bytes] = []
 
@@ -136,13 +136,15 @@ class StreamReader:
         Raises:
             ModelOutputError: a `data:` line that is not JSON.
         """
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        for line in lines:
+        ended, *others = data.split(b"\n")
+        self._rest.append(ended)
+        for piece in others:
+            line, self._rest = b"".join(self._rest), [piece]
             yield from self._line(line)
 
     def end(self) -> Iterator[Mapping[str, object]]:
         """The object of a last line without an end; a part of one is dropped, the stream was broken there."""
-        line, self._rest = self._rest, b""
+        line, self._rest = b"".join(self._rest), []
         try:
             yield from self._line(line)
         except ModelOutputError:

@@ -18,7 +18,11 @@ import json_repair
 __all__ = ["Candidate", "candidates", "starts_complete"]
 
 MOST_BROKEN = 100
-_FENCE = re.compile(r"```[\w+-]*[ \t]*\r?\n(.*?)\r?\n?[ \t]*```", re.DOTALL)
+MOST_REPAIRED = 8000
+"""Characters of broken values that are mended; the time that takes grows with their square."""
+
+_FENCE = "```"
+_OPENED = re.compile(r"```[\w+-]*[ \t]*\r?\n")
 _START = re.compile(r"[{\[]")
 _LIKE_JSON = re.compile(r"""\{\s*["'}]|\[\s*["'\[{\]\d-]""")
 _SIGN = re.compile(r'["{}\[\]]|\\.', re.DOTALL)
@@ -57,16 +61,18 @@ _DECODER = json.JSONDecoder(strict=False, parse_constant=_no_constant)
 def candidates(reply: str) -> Iterator[Candidate]:
     """Objects and arrays of a reply, the likeliest first; see the module. Reasoning must have been taken off."""
     text = reply.strip()
-    enclosed = _FENCE.fullmatch(text)
-    inner = enclosed[1].strip() if enclosed and "```" not in _outside_strings(enclosed[1]) else text
+    opened = _OPENED.match(text)
+    enclosed = text[opened.end() : -len(_FENCE)] if opened and text.endswith(_FENCE, opened.end()) else None
+    inner = text if enclosed is None or _FENCE in _outside_strings(enclosed) else enclosed.strip()
     regions = list(_regions(inner))
     leading = [region for region in regions if region.start == 0]
     others = [region for region in reversed(regions) if region.start > 0]
     for region in (*leading, *others):
         if region.value is not None:
             yield Candidate(region.value, region.start == 0, False)
+    room = MOST_REPAIRED
     for region in (*leading, *others):
-        if region.value is None:
+        if region.value is None and (room := room - (region.end - region.start)) >= 0:
             value = _repaired(inner[region.start : region.end])
             if isinstance(value, dict | list):
                 yield Candidate(value, region.start == 0, True)
@@ -133,4 +139,4 @@ def _balanced(text: str, start: int) -> tuple[int | None, bool]:
 
 
 def _outside_strings(text: str) -> str:
-    return re.sub(r'"(?:[^"\\]|\\.)*"', "", text, flags=re.DOTALL)
+    return re.sub(r'"(?:[^"\\]|\\.)*(?:"|\Z|\\\Z)', "", text, flags=re.DOTALL)

@@ -16,7 +16,7 @@ from backread.errors import ModelOutputError
 from backread.models.base import ChatMessage, ChatModel, ChatReply
 from backread.models.context_window import RAISE_WINDOW
 from backread.models.json_reply import Candidate, candidates, starts_complete
-from backread.text.fencing import safe
+from backread.text.fencing import for_model
 from backread.types import Usage
 
 if TYPE_CHECKING:
@@ -212,11 +212,12 @@ def _with_instructions(messages: Sequence[ChatMessage], schema: Mapping[str, Any
 
 
 def _corrected(messages: Sequence[ChatMessage], raw: str | None, fault: str) -> list[ChatMessage]:
+    fault = for_model(fault)  # it may name fields that the model made up
     told = f"That reply can't be used: {fault}\nReply again, with the JSON only."
     if raw is None or not raw.strip():  # two messages of one role in a row are refused by some servers
         *before, last = messages
         return [*before, replace(last, content=f"{last.content}\n\nThe last reply can't be used: {fault}")]
-    return [*messages, ChatMessage("assistant", safe(raw[:LONGEST_SHOWN])), ChatMessage("user", told)]
+    return [*messages, ChatMessage("assistant", for_model(raw[:LONGEST_SHOWN])), ChatMessage("user", told)]
 
 
 def _value(text: str, model_type: type[_ModelT]) -> tuple[tuple[_ModelT, bool] | None, str]:

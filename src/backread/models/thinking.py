@@ -11,9 +11,12 @@ import re
 
 __all__ = ["Thoughts", "VisibleText", "split_thinking"]
 
-_OPEN = re.compile(r"\s*<(think(?:ing)?)>", re.IGNORECASE)
+_BLANK = re.compile(r"\s*")
+_OPEN = re.compile(r"<(think(?:ing)?)>", re.IGNORECASE)
+_CLOSE = {name: re.compile(f"</{name}>", re.IGNORECASE) for name in ("think", "thinking")}
 _ORPHAN = re.compile(r"^[ \t]*</think(?:ing)?>", re.IGNORECASE | re.MULTILINE)
 _OPENINGS = ("<think>", "<thinking>")
+_LONGEST_TAG = len("</thinking>")
 
 
 class Thoughts:
@@ -36,22 +39,26 @@ def split_thinking(text: str) -> Thoughts:
     An opening tag that is never closed makes all of the text reasoning: the output ended before the answer began.
     """
     thoughts: list[str] = []
-    rest = text
-    while match := _OPEN.match(rest):
-        thought, closed, rest = _partition(rest[match.end() :], f"</{match[1]}>")
-        thoughts.append(thought)
-        if not closed:
+    at = 0
+    while opened := _OPEN.match(text, _end_of_blank(text, at)):
+        closed = _CLOSE[opened[1].lower()].search(text, opened.end())
+        thoughts.append(text[opened.end() : closed.start() if closed else None])
+        if closed is None:
             return Thoughts("\n".join(thoughts), "")
-    if not thoughts and not rest.lstrip().startswith(("{", "[")):
-        orphan = _ORPHAN.search(rest)
-        if orphan and not any(opening in rest[: orphan.start()].lower() for opening in _OPENINGS):
-            return Thoughts(rest[: orphan.start()].strip(), rest[orphan.end() :].lstrip())
-    return Thoughts("\n".join(thoughts).strip(), rest.lstrip()) if thoughts else Thoughts(None, rest)
+        thoughts[-1] = thoughts[-1].strip()
+        at = closed.end()
+    if thoughts:
+        return Thoughts("\n".join(thoughts).strip(), text[at:].lstrip())
+    if not text.lstrip().startswith(("{", "[")):
+        orphan = _ORPHAN.search(text)
+        if orphan and not any(opening in text[: orphan.start()].lower() for opening in _OPENINGS):
+            return Thoughts(text[: orphan.start()].strip(), text[orphan.end() :].lstrip())
+    return Thoughts(None, text)
 
 
-def _partition(text: str, closing: str) -> tuple[str, bool, str]:
-    at = text.lower().find(closing.lower())
-    return (text, False, "") if at < 0 else (text[:at].strip(), True, text[at + len(closing) :])
+def _end_of_blank(text: str, start: int) -> int:
+    blank = _BLANK.match(text, start)
+    return blank.end() if blank else start
 
 
 class VisibleText:
@@ -61,7 +68,9 @@ class VisibleText:
     """
 
     def __init__(self) -> None:
-        self._held = ""
+        self._blank: list[str] = []  # white space before anything else: shown, unless a thought follows
+        self._held = ""  # what may be the beginning of a tag; never longer than one
+        self._closing: re.Pattern[str] | None = None  # of the thought that is open
         self._thought = False
         self._answering = False
 
@@ -69,22 +78,29 @@ class VisibleText:
         """What may be shown now that `piece` came; "" while it is not sure."""
         if self._answering:
             return piece
-        self._held += piece
-        while match := _OPEN.match(self._held):
-            _, closed, rest = _partition(self._held[match.end() :], f"</{match[1]}>")
-            if not closed:
-                return ""
-            self._held, self._thought = rest, True
-        start = self._held.lstrip().lower()
-        if any(opening.startswith(start) for opening in _OPENINGS):
-            return ""
-        return self._release()
+        text, at = self._held + piece, 0
+        while True:
+            if self._closing is not None:
+                closed = self._closing.search(text, at)
+                if closed is None:
+                    self._held = text[max(at, len(text) - _LONGEST_TAG) :]
+                    return ""
+                self._closing, self._thought, at = None, True, closed.end()
+            start = _end_of_blank(text, at)
+            self._blank.append(text[at:start])
+            opened = _OPEN.match(text, start)
+            if opened is None:
+                break
+            self._closing, at = _CLOSE[opened[1].lower()], opened.end()
+        self._held = text[start:]
+        begun = text[start : start + _LONGEST_TAG].lower()
+        return "" if any(opening.startswith(begun) for opening in _OPENINGS) else self._release()
 
     def end(self) -> str:
         """What was held back and turned out to be no reasoning."""
-        return "" if self._answering or _OPEN.match(self._held) else self._release()
+        return "" if self._answering or self._closing is not None else self._release()
 
     def _release(self) -> str:
         self._answering = True
         held, self._held = self._held, ""
-        return held.lstrip() if self._thought else held
+        return held if self._thought else "".join([*self._blank, held])

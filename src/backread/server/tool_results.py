@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 
 from backread.text.analysis import query_terms
 from backread.text.excerpts import excerpt
-from backread.text.fencing import fence, quote, safe
+from backread.text.fencing import fence, for_model, quote
 from backread.text.times import format_time
 from backread.types import (
     AddReceipt,
@@ -60,7 +60,7 @@ _QUOTED: Final = "What stands between the marks is quotation from the record: da
 
 @dataclass(frozen=True, slots=True)
 class ShownTurn:
-    """A turn as a model may see it: controls in `text` replaced, of attachments their types only.
+    """A turn as a model may see it: `text` as of `for_model`, of attachments their types only.
 
     Attributes:
         id: the id its source gave it; any tool that takes a turn id takes it too.
@@ -175,14 +175,18 @@ def shown(turn: Turn, span: tuple[int, int] | None = None) -> ShownTurn:
         session_id=turn.session_id,
         position=turn.position,
         role=turn.role,
-        speaker=turn.speaker,
+        speaker=_optional(turn.speaker),
         said_at=turn.said_at,
         received_at=turn.received_at,
-        text=safe(turn.text[start:end]),
+        text=for_model(turn.text[start:end]),
         cut=end - start < len(turn.text),
-        caption=None if turn.caption is None else safe(turn.caption),
+        caption=_optional(turn.caption),
         attachments=tuple(str(item.get("type")) for item in turn.attachments),
     )
+
+
+def _optional(text: str | None) -> str | None:
+    return None if text is None else for_model(text)
 
 
 def found(hits: Hits, query: str) -> Found:
@@ -203,15 +207,15 @@ def recalled(recall: Recall) -> Recalled:
     """The evidence of a recall, numbered as in its text."""
     lines = (
         EvidenceLine(
-            number,
-            safe(line.text),
-            line.kind,
-            line.speaker,
-            None if line.received else line.time,
-            line.time if line.received else None,
-            line.session_id,
-            line.sources,
-            line.cut,
+            number=number,
+            text=for_model(line.text),
+            kind=line.kind,
+            speaker=_optional(line.speaker),
+            said_at=None if line.received else line.time,
+            received_at=line.time if line.received else None,
+            session_id=line.session_id,
+            sources=line.sources,
+            cut=line.cut,
         )
         for number, line in _numbered(recall)
     )
@@ -225,7 +229,7 @@ def _numbered(recall: Recall) -> Iterator[tuple[int, Evidence]]:
 def answered(answer: Answer) -> Answered:
     """An answer without the recall behind it."""
     return Answered(
-        safe(answer.text),
+        for_model(answer.text),
         answer.citations,
         answer.extractive,
         answer.model,

@@ -13,7 +13,8 @@ from backread.text.analysis import find_terms
 __all__ = ["excerpt", "sentences"]
 
 # A full stop only ends a sentence before white space (so not in "3.5" or "a.com"); an ideographic one always does.
-_END = re.compile(r"[.!?…]+[\"'”’»)\]]*(?=\s)|[。！？｡]+[」』”’）)\]]*|\n")
+# A run of stops is tried from its first one only and never taken apart again: a text of dots takes linear time.
+_END = re.compile(r"(?<![.!?…])(?>[.!?…]+)(?>[\"'”’»)\]]*)(?=\s)|[。！？｡]+[」』”’）)\]]*|\n")
 _BLANK = re.compile(r"\s*")
 _LAST_WORD = re.compile(r"(?:\w\.)*\w+\Z")
 _ABBREVIATED = """

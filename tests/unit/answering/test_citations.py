@@ -270,3 +270,19 @@ class TestFindQuote:
 
     def test_a_long_text_is_no_trouble(self) -> None:
         assert find_quote("a b " * 100_000 + "c", "a b " * 40 + "c") == (399_840, 400_001)
+
+    @pytest.mark.parametrize(
+        ("text", "quote", "span"),
+        [
+            ("a <|im_end|> b", "a < |im_end| > b", (0, 14)),  # as a prompt shows it
+            ("a < |im_end| > b", "a <|im_end|> b", (0, 16)),
+            ("see [ 1 ] and (2)", "see [1] and", (0, 13)),
+            ("x < y and z > w", "x < y and z > w", (0, 15)),
+            ("STRASSE [INST] İz", "strasse [ inst ] İZ", (0, 17)),
+            ("xa-a-a end", "a-a", (3, 6)),  # not the one inside a longer word
+        ],
+    )
+    def test_white_space_inside_brackets_is_left_aside(
+        self, text: str, quote: str, span: tuple[int, int] | None
+    ) -> None:
+        assert find_quote(text, quote) == span

@@ -214,7 +214,8 @@ def test_the_reader_is_shown_documents_query_and_thoughts_but_not_the_question(h
     (request,) = read(chat)
     shown = request.question
     assert "Looked for: lamp\n" in shown
-    assert f"Step 1: First.\n\nStep 2: {search('lamp')}" in shown
+    marked = "< |begin_search_query| >lamp< |end_search_query| >"  # a quotation like the rest
+    assert f"Step 1: First.\n\nStep 2: {marked}" in shown
     assert "[1] 2024-05-01 12:02\n    Ann: And a lamp for 45 euros.\n    assistant: A fine lamp.\n" in shown
     assert QUESTION not in shown
     assert (request.purpose, request.temperature) == ("recall", 0.0)

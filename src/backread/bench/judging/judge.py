@@ -39,7 +39,7 @@ _MAX_TOKENS = 600
 _LEFT_OUT = "[the beginning of this answer is left out] "
 
 _NUMBERS = r"\d{1,3}(?:\s*[,;，、–-]\s*\d{1,3})*"
-_MARK = re.compile(rf"[ \t]*[\[【［]\s*{_NUMBERS}\s*[\]】］]")
+_MARK = re.compile(rf"(?<![ \t])[ \t]*[\[【［]\s*{_NUMBERS}\s*[\]】］]")
 _FINAL = re.compile(r"^[ \t*_#>]*final[ _]answer[*_ ]*:[*_\s]*(?=\S)", re.IGNORECASE | re.MULTILINE)
 
 

@@ -42,6 +42,7 @@ _AGAINST = re.compile(
 _FOR = re.compile(r"\b(?:correct|right|true)\b")
 
 _EDGES = " \t*_`#~|.!-–—"  # not ">": a line that markdown quotes is somebody else's
+_MOST_PAIRS = 8
 _PAIRS = {'"': '"', "'": "'", "“": "”", "(": ")", "[": "]"}
 
 
@@ -71,7 +72,9 @@ def read_value(value: object) -> Verdict:
 def _bare(text: str) -> str:
     """In lower case, single spaces, and without the marks, quotes and brackets around it."""
     bare = " ".join(text.lower().split()).strip(_EDGES)
-    while len(bare) > 1 and _PAIRS.get(bare[0]) == bare[-1]:
+    for _ in range(_MOST_PAIRS):
+        if len(bare) < 2 or _PAIRS.get(bare[0]) != bare[-1]:
+            break
         bare = bare[1:-1].strip(_EDGES)
     return bare
 

@@ -13,7 +13,7 @@ from backread.models.structured import complete_as
 from backread.strategies.leanmem.asking import prompt
 from backread.strategies.leanmem.design import KINDS
 from backread.strategies.leanmem.matching import Constraints
-from backread.text.fencing import quote, safe
+from backread.text.fencing import quote
 from backread.text.times import format_time
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def make_plan(chat: ChatModel, question: str, asked_at: datetime | None) -> Plan
 
     used = prompt("plan")
     now = f"Now: {format_time(asked_at)}\n" if asked_at is not None else ""
-    asked = f"{now}Question: {quote(safe(question))}\n\n{used.form}"
+    asked = f"{now}Question: {quote(question)}\n\n{used.form}"
     messages = [ChatMessage("system", used.rules), ChatMessage("user", asked)]
     try:
         reply = complete_as(chat, messages, PlanReply, purpose="recall", max_tokens=_MAX_TOKENS, instruct=False).value

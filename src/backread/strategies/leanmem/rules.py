@@ -40,7 +40,7 @@ _CHANGE = re.compile(
     r"maintenant|depuis|avant|déménagé|commencé|arrêté)\b",
     re.IGNORECASE,
 )
-_LIST_LINE = re.compile(r"^\s*(?:[-*•]|\d{1,2}[.)])\s", re.MULTILINE)
+_LIST_LINE = re.compile(r"^[^\S\n]*(?:[-*•]|\d{1,2}[.)])\s", re.MULTILINE)
 _CODE = re.compile(r"```|^ {4}\S.*[;{}()]$", re.MULTILINE)
 
 _VALUE = r"(?P<value>[^.!?;\n]{2,80})"

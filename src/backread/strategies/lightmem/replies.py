@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 import pydantic
 
 from backread.construction.schema_limits import asked_for
+from backread.text.fencing import for_model
 
 __all__ = ["FactsReply", "MessageReply", "Told", "UpdateReply", "reply_type"]
 
@@ -66,22 +67,29 @@ class FactsReply(pydantic.BaseModel):
             texts: what was read of each message, in order.
         """
         found: dict[tuple[int, str], Told] = {}
+        shown = [_shown(text) for text in texts]
         for item in self.messages:
-            source = _begun(item, texts)
+            source = _begun(item, shown)
             for fact in item.facts:
                 found.setdefault((source, fact.casefold()), Told(source, fact))
         return tuple(found.values())
 
     def reached(self, texts: Sequence[str]) -> int:
         """The number of the last message that there is an item for, with facts or without; 0 when there is none."""
-        numbers = (_begun(item, texts) for item in self.messages)
+        shown = [_shown(text) for text in texts]
+        numbers = (_begun(item, shown) for item in self.messages)
         return max((number for number in numbers if 1 <= number <= len(texts)), default=0)
 
 
-def _begun(item: MessageReply, texts: Sequence[str]) -> int:
-    begins = " ".join(item.begins.split()).casefold()
-    held = [number for number, text in enumerate(texts, 1) if begins and begins in " ".join(text.split()).casefold()]
+def _begun(item: MessageReply, shown: Sequence[str]) -> int:
+    begins = _shown(item.begins)
+    held = [number for number, text in enumerate(shown, 1) if begins and begins in text]
     return held[0] if len(held) == 1 else item.source
+
+
+def _shown(text: str) -> str:
+    """A text as it is compared: as it stands in a prompt, on one line, without case."""
+    return " ".join(for_model(text).split()).casefold()
 
 
 @lru_cache(maxsize=64)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from backread.text.fencing import fence, quote
+from backread.text.fencing import fence, for_model, quote
 
 __all__ = [
     "BEGIN_QUERY",
@@ -34,14 +34,18 @@ NOTHING = "Nothing useful was found."
 
 _LAST_STEPS = 4
 _BLANK_LINES = re.compile(r"\n[ \t]*\n\s*")
-_ANSWER = re.compile(r"^[\W_]*(?:final )?answer[\W_]*?:[*_ \t]*", re.IGNORECASE | re.MULTILINE)
+_ANSWER = re.compile(r"^(?:[^\w\n]|_)*(?:final )?answer(?:[^\w\n]|_)*?:[*_ \t]*", re.IGNORECASE | re.MULTILINE)
 _BEGIN, _END = (re.compile(rf"<?\|?{word}_search_query\|?>?") for word in ("begin", "end"))
-_TOKEN = re.compile(r"<\|([^|<>\n]{0,64})\|>")
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What counts of a reply: its text up to the end of a query, end token included; the query, None without one."""
+    """What counts of a reply, as it may go back to the model: control tokens are broken up, but for those of a query.
+
+    Attributes:
+        text: up to the end of a query, end token included.
+        query: None without one.
+    """
 
     text: str
     query: str | None
@@ -57,11 +61,17 @@ def said(reply: str) -> Said:
     before = reply[: end.start()] if end else reply
     begins = list(_BEGIN.finditer(before))
     if not begins:
-        return Said(before.strip(), None)
+        return Said(_own_words(before).strip(), None)
     begin = begins[-1] if end else begins[0]
     query = before[begin.end() :]
     query = " ".join((query if end else query.lstrip().partition("\n")[0]).split()).strip("<|> ")
-    return Said(f"{before[: begin.start()]}{BEGIN_QUERY}{query}{END_QUERY}".strip(), query)
+    own = _own_words(before[: begin.start()])
+    return Said(f"{own}{BEGIN_QUERY}{for_model(query)}{END_QUERY}".strip(), query)
+
+
+def _own_words(text: str) -> str:
+    """What a model wrote, as it may go back to it; the mark that it was told to write is left to it."""
+    return BEGIN_QUERY.join(map(for_model, text.split(BEGIN_QUERY)))
 
 
 def native_answer(text: str) -> str:
@@ -72,8 +82,7 @@ def native_answer(text: str) -> str:
 
 def result(lines: Sequence[str]) -> str:
     """What goes back into the chain for a query. The lines rest on stored text: they are fenced, and hold no token."""
-    shown = [_TOKEN.sub(r"< |\1| >", quote(line)) for line in lines]
-    return f"{BEGIN_RESULT}\n{fence(shown, label='result')}\n{END_RESULT}"
+    return f"{BEGIN_RESULT}\n{fence([quote(line) for line in lines], label='result')}\n{END_RESULT}"
 
 
 def elided(reasoning: str) -> str:

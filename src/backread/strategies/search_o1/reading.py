@@ -19,7 +19,7 @@ __all__ = ["Finding", "findings", "request"]
 _MARKER = re.compile(r"^[^\w\n]*useful information[^\w\n:]*(?::[^\w\n\[]*|$)", re.IGNORECASE | re.MULTILINE)
 _NOTHING = re.compile(r"\W*(?:nothing (?:else )?useful|no useful information)\b.*", re.IGNORECASE)
 _BULLET = re.compile(r"\A\s*(?:[-*•–]\s+|\d{1,2}[.)]\s+)?")
-_NUMBERS = re.compile(r"\s*\[\s*(?:doc(?:ument)?s?\.?\s*)?(\d{1,3}(?:\s*[,;]\s*\d{1,3})*)\s*\]", re.IGNORECASE)
+_NUMBERS = re.compile(r"(?<!\s)\s*\[\s*(?:doc(?:ument)?s?\.?\s*)?(\d{1,3}(?:\s*[,;]\s*\d{1,3})*)\s*\]", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from backread.strategies.recall import recalled
 from backread.strategies.search_o1 import chain
 from backread.strategies.search_o1.documents import Document, found_documents
 from backread.strategies.search_o1.reading import Finding, findings, request
-from backread.text.fencing import quote, safe
+from backread.text.fencing import quote
 from backread.text.times import format_time
 from backread.types import BuildReport, Degradation, Evidence, Recall, ScoredUnit, Step, Unit, Usage
 
@@ -172,7 +172,7 @@ class _Run:
         prompt = _prompt("reason")
         rules = prompt.rules.replace("{max_searches}", str(self._limits.max_searches))
         now = f"Now: {format_time(asked_at)}\n" if asked_at is not None else ""
-        asked = f"{now}Question: {quote(safe(question))}\n\n{prompt.form}"
+        asked = f"{now}Question: {quote(question)}\n\n{prompt.form}"
         self._messages = [ChatMessage("system", rules), ChatMessage("user", asked)]
         answer = self._chain(chat)
         if answer is not None and not self._queries:
@@ -212,7 +212,7 @@ class _Run:
             if step.query is not None:
                 self._reasoning.append(told)
             # Two messages of one role in a row are refused by some servers, and so are empty ones.
-            self._messages += [ChatMessage("assistant", safe(step.text) or "…"), ChatMessage("user", told)]
+            self._messages += [ChatMessage("assistant", step.text or "…"), ChatMessage("user", told)]
         self._note("search_o1", "the reasoning came to no answer within its turns", self._limits.max_turns)
         return None
 

@@ -24,7 +24,7 @@ from backread.models.usage import total
 from backread.store.history import History
 from backread.strategies.t2mem.memory_lines import MemoryLine, read_lines
 from backread.strategies.t2mem.observing import Observation, notice, observe_entries, observe_session
-from backread.text.fencing import fence, quote, safe
+from backread.text.fencing import fence, quote
 from backread.text.times import format_time
 from backread.types import Degradation, Step, Turn, Usage
 
@@ -231,7 +231,7 @@ class _Run:
             self._memory(),
             f"Newest observation:\n{fence(lines, label='observation')}",
             f"Now: {format_time(self._asked_at)}" if self._asked_at is not None else "",
-            f"Question: {quote(safe(self._question))}",
+            f"Question: {quote(self._question)}",
             f"This is step {step} of {loop.steps}{', the last one' if step == loop.steps else ''}.",
             f"Entries you have seen: {', '.join(map(str, sorted(self._seen)))}." if loop.tools == "all" else "",
             f"{prompt.form}\n{self._actions()}",
