@@ -66,7 +66,7 @@ class Behind:
     def evidence(self) -> str:
         """The message with evidence in the last request; "" when there is none."""
         found = [
-            message["content"] for message in self.bodies[-1]["messages"] if "<evidence" in str(message["content"])
+            text for message in self.bodies[-1]["messages"] if "<evidence id=" in (text := str(message["content"]))
         ]
         return found[0] if found else ""
 

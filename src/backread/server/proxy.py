@@ -2,7 +2,7 @@
 
 A request is kept, evidence for its last question is added, and it goes on to the server behind; what comes back goes
 through as it is, is kept once it is complete, and says in one field more what the model was given. Memory that fails
-never keeps a chat from going on: what is missing is said.
+never keeps a chat from going on: what is missing is said. Other paths of the server behind go through as they are.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from starlette.types import Receive, Scope, Send
 from backread.server.chat_replies import Reply, insert, with_object
 from backread.server.conversations import Conversations, Taken
 from backread.server.problems import problem_of
-from backread.server.remembering import prompt_hash, recall_for, with_evidence
+from backread.server.remembering import FORMS, Form, prompt_hash, recall_for, with_evidence
 from backread.server.requests import PathText
 from backread.server.service import JsonOnly, Service
 from backread.server.tool_results import EvidenceLine, carried, recalled
@@ -46,6 +46,10 @@ RECALL_SECONDS: Final = 10.0
 
 _REFUSED: Final = frozenset({400, 413, 422, 500})
 """What a server may answer because of the evidence: too long for its window, or no place for it in its template."""
+
+_MODELS: Final = 1000
+"""Models of which it is remembered in what form they take evidence; clients name them freely."""
+_MODEL_LENGTH: Final = 200
 
 _CLIENT_GONE: Final = 499
 _NAME: Final[TypeAdapter[str]] = TypeAdapter(PathText)
@@ -87,6 +91,7 @@ class _Chat:
     single: bool
     taken: Taken | None = None
     recall: Recall | None = None
+    refused: bool = False
     degraded: list[Degradation] = field(default_factory=list)
 
     def headers(self) -> dict[str, str]:
@@ -109,7 +114,7 @@ class _RefusedError(Exception):
 def proxy_router(
     upstream: Upstream, *, keyed: bool, user_id: str | None = None, recall_seconds: float = RECALL_SECONDS
 ) -> APIRouter:
-    """The routes `/v1/chat/completions` and `/v1/models`, for an app that `create_app` made.
+    """The routes `/v1/chat/completions`, `/v1/models` and all that the app has not, for an app that `create_app` made.
 
     Args:
         upstream: the server behind.
@@ -131,6 +136,7 @@ def proxy_router(
     router.add_api_route("/chat/completions", _chat, methods=["POST"], dependencies=[JsonOnly])
     router.add_api_route("/models", _models, methods=["GET"])
     router.add_api_route("/models/{name:path}", _models, methods=["GET"])
+    router.add_api_route("/{path:path}", _others, methods=["POST"], dependencies=[JsonOnly])
     return router
 
 
@@ -142,6 +148,11 @@ async def _chat(request: Request) -> Response:
 async def _models(request: Request) -> Response:
     proxy: _Proxy = request.state.proxy
     return await _answered(request, proxy.models(request))
+
+
+async def _others(request: Request) -> Response:
+    proxy: _Proxy = request.state.proxy
+    return await _answered(request, proxy.through(request))
 
 
 async def _answered(request: Request, work: Awaitable[Response]) -> Response:
@@ -171,16 +182,30 @@ class _Proxy:
         recall_seconds: float,
     ) -> None:
         self._upstream, self._client, self._conversations = upstream, client, conversations
+        self._forms: dict[str, Form] = {}  # by model, where one was refused: what it is sent from then on
         self._keyed, self._user_id, self._recall_seconds = keyed, user_id, recall_seconds
 
     async def models(self, request: Request) -> Response:
         """The server's own answer."""
         name = request.path_params.get("name")
-        if name is not None and any(part in {"", ".", ".."} for part in unquote(name).split("/")):
+        if name is not None and _leads_elsewhere(name):
             raise _RefusedError(404, f"there is no model {name!r}", "model_not_found")
         response = await self._send(request, "/models" if name is None else f"/models/{name}", None)
         answer = await _while_there(request, response.aread())
         return Response(answer, response.status_code, passed_back(response.headers.multi_items()))
+
+    async def through(self, request: Request) -> Response:
+        """The server's own answer to what is none of ours: embeddings, completions of a text, …; nothing is kept."""
+        path = request.path_params["path"]
+        described = await run_in_threadpool(request.app.openapi)
+        own = {"chat", "models", *(each.split("/")[2] for each in described["paths"] if each.startswith("/v1/"))}
+        if _leads_elsewhere(path) or path.partition("/")[0] in own:
+            raise _RefusedError(404, f"there is no {request.url.path}", "not_found")
+        response = await self._send(request, f"/{path}", await request.body())
+        if response.is_redirect:
+            await response.aclose()
+            raise _RefusedError(502, "the server behind leads elsewhere", "upstream_redirect")
+        return _Stream(response.aiter_bytes(), response, passed_back(response.headers.multi_items()))
 
     async def chat(self, request: Request) -> Response:
         """A chat completion, with memory."""
@@ -194,10 +219,18 @@ class _Proxy:
             return await self._forward(request, chat, body, body)
         await self._take(chat, _header(request, "x-backread-session"), messages)
         await self._recall(chat, messages)
-        sent = body
-        if chat.recall is not None and chat.recall.evidence:
-            sent = json.dumps({**data, "messages": with_evidence(messages, chat.recall)}).encode()
-        return await self._forward(request, chat, sent, body)
+        if chat.recall is None or not chat.recall.evidence:
+            return await self._forward(request, chat, body, body)
+        model = str(data.get("model"))[:_MODEL_LENGTH]
+        form = self._forms.get(model, "instructions")
+        shapes = {each: with_evidence(messages, chat.recall, form=each) for each in FORMS}
+        sent = json.dumps({**data, "messages": shapes[form]}).encode()
+        response = await self._forward(request, chat, sent, body)
+        if chat.refused and shapes["user"] != shapes["instructions"]:
+            self._forms[model] = "user" if form == "instructions" else "instructions"
+            while len(self._forms) > _MODELS:
+                del self._forms[next(iter(self._forms))]
+        return response
 
     def _user(self, request: Request, data: Mapping[str, Any]) -> str:
         """Whose history: the key's user, else the header's, the field's, or the one that was configured."""
@@ -241,7 +274,7 @@ class _Proxy:
             if response.is_success:
                 reason = f"the server behind refused the evidence (HTTP {status}); the chat went on without"
                 chat.degraded.append(Degradation("recall", reason))
-                chat.recall = None
+                chat.recall, chat.refused = None, True
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if response.is_success and kind == "text/event-stream":
             return _Stream(self._streamed(chat, response), response, _passed(chat, response))
@@ -355,6 +388,11 @@ async def _tried(part: str, work: Awaitable[T], degraded: list[Degradation]) -> 
     except Exception as error:  # noqa: BLE001 -- memory that fails must not keep a chat from going on
         degraded.append(Degradation(part, problem_of(error).detail))
     return None
+
+
+def _leads_elsewhere(path: str) -> bool:
+    """True for a path that may be taken for another one."""
+    return any(part in {"", ".", ".."} for part in unquote(path).split("/"))
 
 
 def _object(body: bytes) -> dict[str, Any]:

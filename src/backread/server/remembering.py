@@ -6,21 +6,24 @@ import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import cache
-from importlib.resources import files
-from typing import Any, Final
+from typing import Any, Final, Literal, get_args
 
 from backread.memory import Memory
 from backread.rendering import render
 from backread.retrieval.base import Retriever
-from backread.server.conversations import last_user_place, text_of
+from backread.server.chat_messages import DAY, UNSPOKEN, last_user_place, rules, text_of
 from backread.store.corpus import Corpus
 from backread.strategies.registry import strategy_spec
 from backread.text.times import format_time
 from backread.text.tokens import default_counter
 from backread.types import Ranking, Recall
 
-__all__ = ["Without", "prompt_hash", "recall_for", "with_evidence"]
+__all__ = ["FORMS", "Form", "Without", "prompt_hash", "recall_for", "with_evidence"]
+
+Form = Literal["instructions", "user"]
+"""Where our rules stand; the evidence is always in the last message of the user."""
+
+FORMS: Final[tuple[Form, ...]] = get_args(Form)
 
 QUESTION_CHARACTERS: Final = 4000
 """Characters of a message that are searched for; what is longer was pasted."""
@@ -93,31 +96,52 @@ def recall_for(
     return replace(recall, evidence=kept, rendered=rendered, tokens=default_counter().count(rendered))
 
 
-def with_evidence(messages: Sequence[Mapping[str, Any]], recall: Recall) -> list[Mapping[str, Any]]:
-    """The messages with one more right before the last one of the user: our rules, and the evidence as quotation.
+def with_evidence(
+    messages: Sequence[Mapping[str, Any]], recall: Recall, *, form: Form = "instructions"
+) -> list[Mapping[str, Any]]:
+    """The same messages, with the evidence as quotation before the last words of the user, and our rules.
 
-    What stands behind it, the user's own words, has the last word; what stands before it stays the same from request
-    to request, so that a server can reuse what it computed of it.
+    No message is added and no role changes, so what a chat template takes without evidence it takes with it. What
+    stands before the user's last message stays the same from request to request, so that a server can reuse what it
+    computed of it.
+
+    Args:
+        messages: the conversation, with words of the user.
+        recall: what is shown.
+        form: where the rules stand: "instructions" puts them at the end of the client's first message of instructions,
+            "user" before the evidence. Without instructions they stand before the evidence.
     """
     place = last_user_place(messages)
     assert place is not None
-    # The two roles don't go together.
-    developer = any(_role(message) == "developer" for message in messages)
+    told = list(messages)
     day = format_time(recall.asked_at).partition(" ")[0]  # not the minute: the calls of a loop of tools stay the same
-    content = f"{_prompt().strip()}\n\n{recall.rendered}\n\nToday: {day}"
-    added = {"role": "developer" if developer else "system", "content": content}
-    return [*messages[:place], added, *messages[place:]]
+    evidence = f"{recall.rendered}{DAY}{day}\n\n"
+    instructions = _instructions(messages) if form == "instructions" else None
+    if instructions is None:
+        evidence = f"{rules()}\n\n{evidence}"
+    else:
+        told[instructions] = _joined(messages[instructions], f"\n\n{rules()}", last=True)
+    told[place] = _joined(messages[place], evidence, last=False)
+    return told
 
 
 def prompt_hash() -> str:
     """Hash of our words around the evidence."""
-    return hashlib.sha256(_prompt().encode()).hexdigest()[:16]
+    return hashlib.sha256(rules().encode()).hexdigest()[:16]
 
 
-def _role(message: object) -> object:
-    return message.get("role") if isinstance(message, Mapping) else None
+def _instructions(messages: Sequence[object]) -> int | None:
+    """The place of the first message of instructions that can be added to."""
+    for place, message in enumerate(messages):
+        if isinstance(message, Mapping) and message.get("role") in UNSPOKEN:
+            return place if isinstance(message.get("content"), str | list) else None
+    return None
 
 
-@cache
-def _prompt() -> str:
-    return files("backread.server").joinpath("prompts/proxy.md").read_text(encoding="utf-8")
+def _joined(message: Mapping[str, Any], text: str, *, last: bool) -> Mapping[str, Any]:
+    """A message with a text at its beginning or end; content of parts gets one part more."""
+    content = message["content"]
+    if isinstance(content, str):
+        return {**message, "content": content + text if last else text + content}
+    part = [{"type": "text", "text": text.strip()}]
+    return {**message, "content": [*content, *part] if last else [*part, *content]}

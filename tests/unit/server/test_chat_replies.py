@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import math
+import time
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backread.server.chat_replies import Reply, insert, with_object
@@ -157,6 +159,106 @@ def test_lines_that_end_with_a_return_too() -> None:
     out, reply, _ = passed([data])
     assert out == data.replace(b"}]}\r\n", b'}],"backread":{"n":1}}\r\n')
     assert reply.finish == "stop"
+
+
+ENDS = ("\n", "\r\n", "\r")
+
+
+def over_lines(event: str) -> str:
+    """The same chunk as the data of several lines."""
+    value = json.loads(event[5:])
+    return "".join(f"data: {line}\n" for line in json.dumps(value, indent=1).split("\n")) + "\n"
+
+
+@st.composite
+def streams(draw: st.DrawFn) -> bytes:
+    """A stream as servers send them: comments, other fields, chunks over several lines, with or without its end."""
+    noise = st.sampled_from(["", ": ping\n\n", "event: message\n", "id: 7\n", "retry: 10\n\n", "data: ping\n\n"])
+    texts = draw(st.lists(st.sampled_from(["Hi ", "東京", "}", "data: [DONE]", "\u2028", "\n\n"]), max_size=4))
+    events = [chunk({"content": text}) for text in texts]
+    if draw(st.booleans()):
+        events.append(chunk({}, "stop"))
+    events += draw(st.sampled_from([[], [USAGE], [DONE], [USAGE, DONE]]))
+    shaped = [
+        over_lines(event)
+        if event != DONE and draw(st.booleans())
+        else event.replace(": ", draw(st.sampled_from([":", ": "])), 1)
+        for event in events
+    ]
+    text = "".join(draw(noise) + event for event in shaped)
+    text = draw(st.sampled_from(["", "\ufeff"])) + text.replace("\n", draw(st.sampled_from(ENDS)))
+    return text.encode()
+
+
+def understood(data: bytes) -> tuple[str, bool]:
+    """(text, whether it was seen to end) of a stream, read at once, as a client reads it."""
+    text, ended, values = "", False, list[str]()
+    for line in [*data.removeprefix(b"\xef\xbb\xbf").splitlines(), b""]:
+        if line.startswith(b"data:"):
+            values.append(line[5:].decode("utf-8", "replace"))
+        elif not line and values:
+            value = "\n".join(values).strip()
+            values = []
+            try:
+                choices = json.loads(value)["choices"] if value != "[DONE]" else []
+            except (ValueError, TypeError, KeyError):
+                continue
+            ended = ended or value == "[DONE]" or any(choice["finish_reason"] for choice in choices)
+            text += "".join(choice["delta"].get("content", "") for choice in choices)
+    return text, ended
+
+
+@settings(max_examples=200)
+@given(streams(), st.data())
+def test_whatever_was_seen_to_end_is_kept_wherever_a_stream_is_cut(data: bytes, drawn: st.DataObject) -> None:
+    data = data[: drawn.draw(st.integers(0, len(data)) | st.just(len(data)), "where it breaks off")]
+    edges = [0, *sorted(drawn.draw(st.lists(st.integers(0, len(data)), max_size=8), "pieces")), len(data)]
+    text, ended = understood(data)
+    out, reply, times = passed([data[a:b] for a, b in itertools.pairwise(edges)])
+    assert (reply.message()["content"] or "", times) == (text, int(ended))
+    assert out.replace(b',"backread":{"n":1}', b"") == data
+    assert out.count(b'"backread"') == int(reply.finish is not None)
+    assert understood(out) == (text, ended)
+
+
+# PXY-04
+@pytest.mark.parametrize("end", ["", "\r", "\n", "\r\n"], ids=repr)
+def test_a_stream_that_ends_with_its_last_chunk(end: str) -> None:
+    last = chunk({}, "stop").rstrip("\n")
+    out, reply, times = passed([chunk({"content": "Hi there"}).encode(), last.encode(), end.encode()])
+    assert out.decode() == chunk({"content": "Hi there"}) + last[:-1] + ',"backread":{"n":1}}' + end
+    assert (reply.message()["content"], reply.finish, times) == ("Hi there", "stop", 1)
+
+
+def test_a_chunk_of_one_line_waits_for_nothing() -> None:
+    async def run() -> list[bytes]:
+        reached: list[bytes] = []
+
+        async def source() -> AsyncIterator[bytes]:
+            yield chunk({"content": "a"}).rstrip("\n").encode() + b"\n"
+            assert reached  # before the blank line behind it is there
+            yield b"\n"
+
+        async def finished() -> str:
+            return "{}"
+
+        async for piece in insert(source(), Reply(), finished):
+            reached.append(piece)
+        return reached
+
+    assert b"".join(asyncio.run(run())).decode() == chunk({"content": "a"})
+
+
+def test_a_long_line_in_small_pieces_costs_its_length() -> None:
+    def steps(size: int) -> float:
+        data = f"data: {json.dumps({'choices': [], 'x': 'a' * size})}\n\n".encode()
+        pieces = [data[start : start + 64] for start in range(0, len(data), 64)]
+        begin = time.perf_counter()
+        assert passed(pieces)[0] == data
+        return time.perf_counter() - begin
+
+    small, large = (min(steps(size) for _ in range(3)) for size in (250_000, 2_000_000))
+    assert math.log(large / small, 8) < 1.5
 
 
 def test_a_stream_without_a_reason_ends_with_done() -> None:

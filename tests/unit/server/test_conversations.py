@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from memory_samples import opened
 
 from backread import InvalidInputError, Memory
+from backread.server.chat_messages import name_of
 from backread.server.conversations import Conversations, Taken, chain, last_user_place, text_of
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -152,6 +153,82 @@ class TestTake:
         first = client.chat(user("A"), reply="b")
         assert client.sessions()[first.session_id or ""] == ["A", "b"]
 
+    def current(self, memory: Memory) -> list[str]:
+        turns = list(memory.turns(user_id="ann"))
+        old = {turn.supersedes for turn in turns}
+        return [turn.text for turn in turns if turn.turn_id not in old]
+
+    # PXY-03
+    def test_what_an_edit_left_is_not_current(self, client: Client, memory: Memory) -> None:
+        client.chat(user("a"), reply="b")
+        client.chat(user("a"), said("b"), user("c"), reply="d")
+        client.chat(user("a"), said("b"), user("c"), said("d"), user("e"), reply="f")
+        client.chat(user("a"), said("b"), user("C"), reply="D")
+        assert self.current(memory) == ["a", "b", "e", "f", "C", "D"]  # nothing is in the place of the last two yet
+        client.chat(user("a"), said("b"), user("C"), said("D"), user("E"), reply="F")
+        assert self.current(memory) == ["a", "b", "C", "D", "E", "F"]
+        assert len(list(memory.turns(user_id="ann"))) == 10
+
+    def test_what_was_left_and_is_gone_on_from_is_current_again(self, client: Client, memory: Memory) -> None:
+        talk = [user("a"), said("b")]
+        client.chat(*talk[:1], reply="b")
+        client.chat(*talk, user("c"), reply="d")
+        client.chat(*talk, user("C"), reply="D")
+        client.chat(*talk, user("c"), said("d"), user("e"), reply="f")
+        assert sorted(self.current(memory)) == ["a", "b", "c", "d", "e", "f"]
+        before = len(list(memory.turns(user_id="ann")))
+        client.chat(*talk, user("c"), said("d"), user("e"), reply="f")
+        assert len(list(memory.turns(user_id="ann"))) == before
+
+    @pytest.mark.parametrize("goes_on", ["one", "two", "three"])
+    def test_of_many_drafts_the_one_gone_on_from_is_current(self, client: Client, memory: Memory, goes_on: str) -> None:
+        for reply in ("one", "two", "three", "two"):
+            client.chat(user("a"), reply=reply)
+        assert self.current(memory) == ["a", "two"]
+        client.chat(user("a"), said(goes_on), user("b"), reply="c")
+        assert self.current(memory) == ["a", goes_on, "b", "c"]
+
+    def test_parallel_talks_that_begin_with_the_same_words_stay(self, client: Client, memory: Memory) -> None:
+        """One reply each, or the same: neither is taken for the other's draft or edit."""
+        for first, second in (("r", "r"), ("r1", "r2")):
+            opening = user(f"Hi {first}{second}")
+            client.chat(opening, reply=first)
+            client.chat(opening, reply=second)
+            client.chat(opening, said(first), user("my train is at six"), reply="ok1")
+            client.chat(opening, said(second), user("my train is at nine"), reply="ok2")
+            client.chat(opening, said(first), user("my train is at six"), said("ok1"), user("x"), reply="y")
+            expected = {opening["content"], first, second, "my train is at six", "my train is at nine", "ok1", "ok2"}
+            sessions = {turn.session_id for turn in memory.turns(user_id="ann")}
+            current = self.current(memory)
+            assert sorted(current) == sorted([*expected, "x", "y"])
+            for session in sessions:
+                memory.delete(user_id="ann", session_id=session)
+
+    def test_the_same_opening_on_another_day_hides_nothing(self, client: Client, memory: Memory) -> None:
+        client.chat(user("Hi"), reply="Hello!")
+        client.chat(user("Hi"), said("Hello!"), user("My flight is on Tuesday."), reply="Noted.")
+        client.kept = Conversations(memory)  # the server was started anew
+        client.chat(user("Hi"), reply="Hello!")
+        client.chat(user("Hi"), said("Hello!"), user("Is it cold?"), reply="Yes.")
+        assert {"My flight is on Tuesday.", "Noted.", "Is it cold?", "Yes."} <= set(self.current(memory))
+
+    def test_examples_that_every_request_begins_with_make_no_edits(self, client: Client, memory: Memory) -> None:
+        examples = [user("2+2"), said("4"), user("3+3"), said("6")]
+        for text in ("my son is Tom", "my dog is Rex", "my cat is Pixel"):
+            client.chat(*examples, user(text), reply=f"Noted: {text}")
+        assert [text for text in self.current(memory) if text.startswith("my")] == [
+            "my son is Tom",
+            "my dog is Rex",
+            "my cat is Pixel",
+        ]
+
+    def test_what_was_corrected_by_other_means_stays_corrected(self, client: Client, memory: Memory) -> None:
+        client.chat(user("My train is at six."), reply="Noted.")
+        old = next(iter(memory.turns(user_id="ann")))
+        memory.add(user("My train is at nine.", supersedes=old.turn_id), user_id="ann")
+        client.chat(user("My train is at six."), said("Noted."), user("Thanks."), reply="Welcome.")
+        assert sorted(self.current(memory)) == ["My train is at nine.", "Noted.", "Thanks.", "Welcome."]
+
     def test_a_session_that_has_a_name(self, memory: Memory) -> None:
         client, other = Client(memory, "monday"), Client(memory, "tuesday")
         for each in (client, other):
@@ -196,6 +273,34 @@ class TestTake:
         assert turns[1].attachments == ({"type": "tool_calls", "tool_calls": calls},)
         assert turns[2].attachments == ({"type": "tool_call_id", "tool_call_id": "t1"},)
         assert taken.degraded == ()
+
+    def test_what_tools_gave_in_any_order_or_left_out(self, client: Client, memory: Memory) -> None:
+        calls = [
+            {"id": name, "type": "function", "function": {"name": "f", "arguments": "{}"}} for name in ("t2", "t1")
+        ]
+        given = [{"role": "tool", "tool_call_id": name, "content": f"result {name}"} for name in ("t1", "t2")]
+        taken = client.take(user("Where is the key?"))
+        client.kept.reply(taken, said(None, tool_calls=calls), client.now)
+        asked = [user("Where is the key?"), said(None, tool_calls=calls)]
+        client.chat(*asked, *given, reply="Under the pot.")
+        client.chat(*asked, *reversed(given), reply="Under the pot.")
+        client.chat(*asked, given[1], given[0], said("Under the pot."), user("Thanks."), reply="Welcome.")
+        talk = [asked[0], said("Under the pot."), user("Thanks."), said("Welcome.")]  # without what tools gave
+        client.chat(*talk, user("One more."), reply="Yes?")
+        client.chat(*talk[:2], *given, *talk[2:], user("One more."), said("Yes?"), user("No."), reply="Fine.")
+        assert [turn.text for turn in memory.turns(user_id="ann")] == [
+            "Where is the key?",
+            "",
+            "result t2",
+            "result t1",
+            "Under the pot.",
+            "Thanks.",
+            "Welcome.",
+            "One more.",
+            "Yes?",
+            "No.",
+            "Fine.",
+        ]
 
     def test_parts_that_are_no_text_are_attachments(self, client: Client, memory: Memory) -> None:
         image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
@@ -327,7 +432,13 @@ def test_every_way_through_a_talk_keeps_each_turn_once(steps: list[tuple[int, st
             client.chat(*talk, user(text), reply=reply)
             path = [*path, text, reply]
             seen |= {tuple(path[:-1]), tuple(path)}
-        assert len(list(memory.turns(user_id="ann"))) == len(seen)
+        turns = list(memory.turns(user_id="ann"))
+        assert len([turn for turn in turns if "~" not in (turn.external_id or "")]) == len(seen)
+        # The way that the client is on is current, each turn of it once.
+        old = {turn.supersedes for turn in turns}
+        names = chain([(user if place % 2 == 0 else said)(each) for place, each in enumerate(path)], "")
+        current = [name_of(turn) for turn in turns if turn.turn_id not in old]
+        assert [current.count(name) for name in names] == [1] * len(path)
 
 
 def test_texts_and_places() -> None:

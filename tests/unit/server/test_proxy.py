@@ -15,6 +15,7 @@ from memory_samples import opened
 from rest_samples import KEYS
 
 from backread import Memory
+from backread.server.chat_messages import rules
 from backread.testing.fakes import HashEmbedder
 
 SYSTEM = {"role": "system", "content": "Be kind."}
@@ -50,16 +51,19 @@ class TestThrough:
         assert str(sent.url) == "http://behind/v1/chat/completions?api-version=2"
         assert (sent.headers["x-vendor"], "x-backread-user" in sent.headers) == ("v", False)
 
-    def test_with_evidence_only_one_message_more_goes_on(self, chats: Chats) -> None:
+    def test_with_evidence_two_messages_say_more(self, chats: Chats) -> None:
         chats.chat(KEY)
         talk = [SYSTEM, user("Hi", x_unknown={"a": None}), said("Hi."), ASKED]
         fields = {"temperature": 0.7, "tools": [{"type": "function", "function": {"name": "f"}}], "x_vendor": {"b": 1}}
         chats.chat(*talk, user="someone", **fields)
         sent = chats.behind.bodies[-1]
-        added = sent["messages"].pop(3)
-        assert sent == {"model": "m", "messages": talk, "user": "someone", **fields}
-        assert added["role"] == "system"
-        assert "] user: I put the spare key under the blue pot.\n" in added["content"]
+        told, asked = sent["messages"].pop(0), sent["messages"].pop(-1)
+        assert sent == {"model": "m", "messages": talk[1:-1], "user": "someone", **fields}
+        assert told == {"role": "system", "content": f"Be kind.\n\n{rules()}"}
+        assert asked["role"] == "user"
+        assert asked["content"].startswith("<evidence id=")
+        assert "] user: I put the spare key under the blue pot.\n" in asked["content"]
+        assert asked["content"].endswith("\n\nWhere is the spare key?")
 
     def test_an_answer_comes_back_with_one_field_more(self, chats: Chats, memory: Memory) -> None:
         raw = json.dumps(completion("Noted."), indent=1).encode()
@@ -70,7 +74,7 @@ class TestThrough:
         assert response.content.startswith(raw[:-2])
         turns = list(memory.turns(user_id="ann"))
         told = response.json()["backread"]
-        assert told.pop("prompt_hash") == "97e91ff4f72d5ce4"
+        assert told.pop("prompt_hash") == "83c62fbd89debd40"
         assert told == {
             "user_id": "ann",
             "session_id": turns[0].session_id,
@@ -135,6 +139,36 @@ class TestThrough:
         chats.behind.answer = lambda request: httpx2.Response(200, json=completion("c"))
         chats.chat(user("a"), said("two"), user("b"))
         assert chats.texts() == ["a", "two", "b", "c"]
+
+    # PXY-03
+    def test_a_reply_that_was_asked_for_again_is_not_what_was_said(self, chats: Chats, memory: Memory) -> None:
+        asked = user("Name the capital of my home country France")
+        drafts = ["Draft 1: the capital is Paris", "Draft 2: the capital is Nice"]
+        for draft in drafts:
+            chats.behind.answer = lambda request, draft=draft: httpx2.Response(200, json=completion(draft))  # type: ignore[misc]
+            chats.chat(asked)
+        told = chats.chat(asked, said(drafts[1]), user("Thanks, noted."))["backread"]
+        turns = list(memory.turns(user_id="ann"))
+        assert [turn.text for turn in turns[:4]] == [asked["content"], *drafts, "Thanks, noted."]
+        assert (turns[2].supersedes, len({turn.session_id for turn in turns})) == (turns[1].turn_id, 1)
+        assert len(told["stored"]) == 2
+        found = [hit.turn.text for hit in memory.search("capital of France", user_id="ann")]
+        assert (drafts[1] in found, drafts[0] in found) == (True, False)
+        chats.chat(user("What is the capital?"))
+        assert ("Draft 2" in chats.behind.evidence(), "Draft 1" in chats.behind.evidence()) == (True, False)
+
+    def test_evidence_that_comes_back_is_not_kept_as_said(self, chats: Chats) -> None:
+        chats.chat(KEY)
+
+        def echo(request: httpx2.Request) -> httpx2.Response:
+            return httpx2.Response(200, json=completion(json.loads(request.content)["messages"][-1]["content"]))
+
+        chats.behind.answer = echo
+        reply = chats.chat(ASKED)["choices"][0]["message"]["content"]
+        assert "<evidence id=" in reply
+        chats.chat(ASKED, said(reply), user(f"You said: {reply}"))
+        assert chats.texts()[2:5] == [ASKED["content"], ASKED["content"], f"You said: {ASKED['content']}"]
+        assert not any("evidence" in text for text in chats.texts())
 
     def test_parts_that_are_no_text_go_on_as_they_are(self, chats: Chats) -> None:
         content = [{"type": "text", "text": "What is this?"}, {"type": "image_url", "image_url": {"url": "data:,"}}]
@@ -246,6 +280,41 @@ class TestOrder:
         chats.chat(KEY)
         chats.chat(KEY)
         assert "backread_turns_stored_total 2.0" in chats.client.get("/metrics").text
+
+
+class TestOthers:
+    @pytest.mark.parametrize("path", ["/v1/embeddings", "/v1/completions", "/v1/audio/speech?a=b"])
+    def test_what_is_none_of_ours_goes_through(self, chats: Chats, path: str) -> None:
+        raw = b'data: {"x":1.0}\n\n'
+        chats.behind.answer = lambda request: httpx2.Response(
+            201, content=raw, headers={"Content-Type": "text/event-stream", "X-Request-Id": "r1", "Set-Cookie": "a=1"}
+        )
+        response = chats.client.post(path, content=b'{ "input": "a" }', headers={"Content-Type": "application/json"})
+        (sent,) = chats.behind.requests
+        assert (sent.method, str(sent.url), sent.content) == ("POST", f"http://behind{path}", b'{ "input": "a" }')
+        assert (response.status_code, response.content, response.headers["x-request-id"]) == (201, raw, "r1")
+        assert "set-cookie" not in response.headers
+        assert chats.memory.users() == []
+
+    @pytest.mark.parametrize(
+        "path", ["/v1/users/ann/nothing", "/v1/stats/x", "/v1/a/%2e%2e/b", "/v1/a//b", "/v1/chat/other"]
+    )
+    def test_paths_of_ours_and_ways_out_don_t(self, chats: Chats, path: str) -> None:
+        response = chats.client.post(httpx2.URL("http://127.0.0.1", raw_path=path.encode()), json={})
+        assert (response.status_code, chats.behind.requests) == (404, [])
+
+    def test_only_json_with_a_key(self, memory: Memory) -> None:
+        with proxied(memory, keys=KEYS, api_key="sk-up") as chats:
+            headers = {"Authorization": "Bearer ann's"}
+            assert chats.client.post("/v1/embeddings", json={}).status_code == 401
+            assert chats.client.post("/v1/embeddings", content=b"x", headers=headers).status_code == 415
+            assert chats.client.post("/v1/embeddings", json={}, headers=headers).status_code == 200
+        assert [request.headers["authorization"] for request in chats.behind.requests] == ["Bearer sk-up"]
+
+    def test_a_server_that_leads_elsewhere(self, chats: Chats) -> None:
+        chats.behind.answer = lambda request: httpx2.Response(307, headers={"Location": "http://evil/v1"})
+        response = chats.client.post("/v1/embeddings", json={})
+        assert (response.status_code, "location" in response.headers) == (502, False)
 
 
 class TestModels:

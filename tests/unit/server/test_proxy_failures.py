@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from chat_samples import CHAT, Chats, completion, piece, proxied, user
+from chat_samples import CHAT, Chats, completion, piece, proxied, said, user
 from memory_samples import opened
 
 from backread import Memory
@@ -89,6 +89,45 @@ class TestFailures:
         assert response.headers["x-backread-degraded"] == "recall"
         assert chats.behind.bodies[-1]["messages"] == [ASKED]
 
+    # PXY-01
+    @pytest.mark.parametrize("status", [400, 500])
+    def test_a_template_that_takes_one_message_of_instructions_at_the_start(self, chats: Chats, status: int) -> None:
+        def answer(request: httpx2.Request) -> httpx2.Response:
+            if any(message["role"] == "system" for message in json.loads(request.content)["messages"][1:]):
+                return httpx2.Response(status, json={"error": {"message": "system message must come first"}})
+            return httpx2.Response(200, json=completion())
+
+        chats.behind.answer = answer
+        chats.chat(KEY)
+        kind = {"role": "system", "content": "You are kind."}
+        for number, talk in enumerate(
+            ([kind, ASKED], [user("Hi"), said("Hi."), ASKED], [kind, user("Hello"), said("Hi."), ASKED]), 2
+        ):
+            told = chats.chat(*talk)["backread"]
+            assert len(chats.behind.requests) == number  # one for each chat
+            assert KEY["content"] in [line["text"] for line in told["citations"]]
+            assert told["degraded"] == []
+            assert "blue pot" in chats.behind.bodies[-1]["messages"][-1]["content"]
+
+    def test_a_form_that_is_refused_is_not_tried_again(self, chats: Chats) -> None:
+        """A server that checks its instructions gets our rules with the evidence, from the next chat on."""
+        kind = {"role": "system", "content": "You are kind."}
+
+        def answer(request: httpx2.Request) -> httpx2.Response:
+            if json.loads(request.content)["messages"][0] not in (kind, KEY):
+                return httpx2.Response(400, json={"error": {"message": "other instructions than agreed"}})
+            return httpx2.Response(200, json=completion())
+
+        chats.behind.answer = answer
+        chats.chat(KEY)
+        told = chats.chat(kind, ASKED)["backread"]
+        assert (len(chats.behind.requests), told["citations"], told["degraded"][-1]["part"]) == (3, [], "recall")
+        told = chats.chat(kind, user("Where may the spare key be?"))["backread"]
+        assert (len(chats.behind.requests), told["degraded"]) == (4, [])
+        assert KEY["content"] in [line["text"] for line in told["citations"]]
+        chats.chat(kind, user("And the spare key?"))
+        assert len(chats.behind.requests) == 5
+
     def test_what_is_refused_either_way_is_refused(self, chats: Chats) -> None:
         chats.chat(KEY)
         chats.behind.answer = lambda request: httpx2.Response(400, json={"error": {"message": "no such model"}})
@@ -124,6 +163,16 @@ class TestFailures:
         assert "[DONE]" not in response.text
         assert chats.texts() == [ASKED["content"]]
 
+    # PXY-04
+    def test_a_stream_that_ends_with_its_last_chunk_is_kept(self, chats: Chats) -> None:
+        lines = [f"data: {json.dumps(piece(*each))}" for each in (({"content": "Hi there"},), ({}, "stop"))]
+        chats.behind.answer = lambda request: httpx2.Response(
+            200, content="\n\n".join(lines).encode(), headers={"Content-Type": "text/event-stream"}
+        )
+        response = chats.send(ASKED, stream=True)
+        assert json.loads(response.text.split("\n\n")[1].removeprefix("data: "))["backread"]["stored"]
+        assert chats.texts() == [ASKED["content"], "Hi there"]
+
     @pytest.mark.parametrize("body", [b"{", b"[]", b'"x"', b"", b"\xff"])
     def test_a_body_that_is_no_object(self, chats: Chats, body: bytes) -> None:
         response = chats.client.post(CHAT, content=body, headers={"Content-Type": "application/json"})
@@ -148,10 +197,11 @@ class TestFailures:
         assert (told["session_id"], told["stored"]) == (None, [])
         assert {item["part"] for item in told["degraded"]} == {"store"}
         sent = chats.behind.bodies[-1]["messages"]
-        assert "blue pot" in sent.pop(1)["content"]
-        assert sent == ["hello", ASKED]
+        assert "blue pot" in sent[1].pop("content")
+        assert sent == ["hello", {"role": "user"}]
         told = chats.chat(ASKED, "hello")["backread"]
-        assert {item["part"] for item in told["degraded"]} == {"store", "recall"}
+        assert {item["part"] for item in told["degraded"]} == {"store"}
+        assert "blue pot" in str(chats.behind.bodies[-1])
 
 
 class TestMemoryFails:
