@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import random
 import shutil
+import signal
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,6 +29,7 @@ __all__ = ["flip_many"]
 
 USERS: Final = ("ann", "bo")
 SECTOR: Final = 512
+SLOW: Final = 10
 _WORDS: Final = ("kettle", "lamp", "attic", "stamps", "ferry", "piano", "garden", "letter")
 
 Reading = Callable[[Memory], Any]
@@ -234,7 +237,8 @@ def _read_all(copy: Path, truth: _Truth, where: str, outcome: Outcome, in_log: b
             less = ""
             for name, reading in truth.readings.items():
                 try:
-                    value = reading(memory)
+                    with _limited():
+                        value = reading(memory)
                 except BackreadError as error:
                     outcome.figures[f"refused: {type(error).__name__}"] += 1
                     continue
@@ -256,6 +260,22 @@ def _read_all(copy: Path, truth: _Truth, where: str, outcome: Outcome, in_log: b
     except Exception as error:  # noqa: BLE001 -- what this looks for
         outcome.figures["other errors"] += 1
         outcome.fault(f"{where}: open: {type(error).__name__}: {error}")
+
+
+@contextmanager
+def _limited() -> Iterator[None]:
+    """A TimeoutError in what takes longer than `SLOW` seconds; in the main thread of a process only."""
+
+    def stop(number: int, frame: object) -> None:
+        raise TimeoutError(f"not done after {SLOW} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(SLOW)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _is_clean(memory: Memory) -> bool:
