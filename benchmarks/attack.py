@@ -109,7 +109,12 @@ def apart(todo: Sequence[tuple[str, str, int, int]], parallel: int, bound: float
 
 def table(outcomes: Sequence[Outcome], seed: int) -> str:
     """A table in Markdown: attempts and faults of each attack, and what else was counted."""
-    lines = [f"Seed {seed}.", "", "| attack | attempts | faults | seconds | counted |", "| --- | --- | --- | --- | --- |"]
+    lines = [
+        f"Seed {seed}.",
+        "",
+        "| attack | attempts | faults | seconds | counted |",
+        "| --- | --- | --- | --- | --- |",
+    ]
     for item in outcomes:
         counted = "; ".join(f"{name} {count:,}" for name, count in sorted(item.figures.items()) if count)
         row = (item.name, f"{item.attempts:,}", f"{len(item.faults):,}", f"{item.seconds:,.0f}", counted)

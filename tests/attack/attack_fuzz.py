@@ -48,7 +48,9 @@ def _memory() -> Iterator[Memory]:
         with Memory.open(embedder=HashEmbedder(16), settings=settings) as memory:
             for user in ("ann", "bo"):
                 for session in ("s1", "s2"):
-                    talk = [{"role": "user", "content": f"{user} has a lamp {n}.", "id": f"{session}m{n}"} for n in range(4)]
+                    talk = [
+                        {"role": "user", "content": f"{user} has a lamp {n}.", "id": f"{session}m{n}"} for n in range(4)
+                    ]
                     memory.add(talk, user_id=user, session_id=session)
                 memory.build(user_id=user, strategy="lightmem", flush=True)
             yield memory
@@ -208,7 +210,9 @@ def _page(inputs: int, rng: random.Random, tell: Tell) -> Outcome:
               "none", "default", "/", "//evil.example", "\x00", "on")  # fmt: skip
     with _memory() as memory, rest(memory) as client:
         for _ in watch:
-            path = rng.choice(("/", "/ui/settings", "/ui/signin", "/ui/signin/end", "/ui/reports", "/ui/x", "/ui/static/x"))
+            path = rng.choice(
+                ("/", "/ui/settings", "/ui/signin", "/ui/signin/end", "/ui/reports", "/ui/x", "/ui/static/x")
+            )
             if rng.random() < 0.8:
                 path = f"/ui/users/{rng.choice(('ann', 'bo', 'carl', '%ff', '%2e%2e'))}{rng.choice(views)}"
                 path = path.format(s=rng.choice(("s1", "%00")), t=rng.choice(("s1m1", "%ed%a0%80")), b="b-1")
@@ -249,7 +253,9 @@ def _proxy(inputs: int, rng: random.Random, tell: Tell) -> Outcome:
             data = mutated_bytes(lines, rng) if rng.random() < 0.5 else lines
         else:
             kind = rng.choice(("application/json", "application/json", "text/html", ""))
-        return httpx2.Response(rng.choice((200, 200, 200, 200, 404, 429, 500)), content=data, headers={"Content-Type": kind})
+        return httpx2.Response(
+            rng.choice((200, 200, 200, 200, 404, 429, 500)), content=data, headers={"Content-Type": kind}
+        )
 
     with _memory() as memory, proxied(memory, Behind(answer)) as chats:
         for _ in watch:

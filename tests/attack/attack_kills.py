@@ -27,7 +27,7 @@ __all__ = ["VICTIMS", "kill_many"]
 
 VICTIMS: Final = (*FORKED, *SERVERS)
 LIVES: Final = 4
-OPERATIONS: Final = 18
+OPERATIONS: Final = 12
 
 
 def kill_many(
@@ -101,9 +101,7 @@ def _horizon(victim: str, folder: Path) -> float:
     return took
 
 
-def _killed_fork(
-    victim: str, path: Path, run: int, seconds: float | None, ledger: Ledger, outcome: Outcome
-) -> None:
+def _killed_fork(victim: str, path: Path, run: int, seconds: float | None, ledger: Ledger, outcome: Outcome) -> None:
     """Fork a victim and kill it after `seconds`, or after `OPERATIONS` calls."""
     source, sink = os.pipe()
     pid = os.fork()

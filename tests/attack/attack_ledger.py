@@ -129,7 +129,10 @@ class Ledger:
             self._compare(found, where, outcome)
             left = residue(path, self.erased)
         left += residue(path, self.erased)  # once more when all is closed
-        for what, start in (("words of erased turns in the files", "zq"), ("ids of erased sessions in the files", "zs")):
+        for what, start in (
+            ("words of erased turns in the files", "zq"),
+            ("ids of erased sessions in the files", "zs"),
+        ):
             if words := {word for word in left if word.startswith(start)}:
                 outcome.figures[what] += len(words)
                 outcome.fault(f"{where}: {what}: {', '.join(sorted(words)[:3])}, {len(words)} in all")

@@ -174,9 +174,7 @@ def _behind() -> Iterator[str]:
             os.waitpid(pid, 0)
 
 
-def killed_server(
-    victim: str, path: Path, run: int, rng: random.Random, ledger: Ledger, outcome: Outcome
-) -> None:
+def killed_server(victim: str, path: Path, run: int, rng: random.Random, ledger: Ledger, outcome: Outcome) -> None:
     """Start a server, let clients write to it, and kill it."""
     if rng.random() < _STARTING:
         pid, source = _forked(["serve", "--path", str(path), "--port", "0"])
@@ -231,9 +229,7 @@ def _call(
     return True
 
 
-def _write(
-    url: str, name: str, ledger: Ledger, lock: threading.Lock, over: threading.Event, outcome: Outcome
-) -> None:
+def _write(url: str, name: str, ledger: Ledger, lock: threading.Lock, over: threading.Event, outcome: Outcome) -> None:
     """A client of the API: batches, deletes of turns and of sessions, builds."""
     base = f"/v1/users/{USER}"
     for step in range(10**9):
@@ -257,9 +253,7 @@ def _write(
                 return
 
 
-def _chat(
-    url: str, name: str, ledger: Ledger, lock: threading.Lock, over: threading.Event, outcome: Outcome
-) -> None:
+def _chat(url: str, name: str, ledger: Ledger, lock: threading.Lock, over: threading.Event, outcome: Outcome) -> None:
     """A chat client: each message opens or goes on with a conversation; its reply is a turn as well."""
     talk: list[dict[str, str]] = []
     for step in range(10**9):

@@ -35,7 +35,7 @@ _TEXTS: Final = (
     "." * 3000,
     "[1]" * 800,
     "\n" * 2000,
-    "NEAR(a b) AND \"x*",
+    'NEAR(a b) AND "x*',
     "mem\u0301oire",
     "預算",
 )
@@ -137,7 +137,9 @@ def mutated_bytes(data: bytes, rng: random.Random) -> bytes:
         if what == 0:
             changed[place] ^= 1 << rng.randrange(8)
         elif what == 1:
-            changed[place:place] = rng.choice((b"\x00", b"\xff", b'"', b"{", b"]", b"\xef\xbb\xbf", b"1e999", b"NaN", b"\\u"))
+            changed[place:place] = rng.choice(
+                (b"\x00", b"\xff", b'"', b"{", b"]", b"\xef\xbb\xbf", b"1e999", b"NaN", b"\\u")
+            )
         elif what == 2:
             del changed[place : place + rng.randrange(1, 20)]
         elif what == 3:

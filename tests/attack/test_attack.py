@@ -34,7 +34,7 @@ def attacked(*arguments: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("victim", "kills", "calls"),
-    [("library", 16, 60), ("builds", 10, 20), ("cli", 8, 8), ("server", 8, 20), ("proxy", 8, 5)],
+    [("library", 10, 30), ("builds", 8, 12), ("cli", 6, 4), ("server", 6, 10), ("proxy", 6, 2)],
 )
 def test_what_was_acknowledged_outlives_a_kill_and_what_was_erased_does_not(
     victim: str, kills: int, calls: int
@@ -54,15 +54,15 @@ def test_a_damaged_store_never_gives_what_was_not_said() -> None:
 
 @pytest.mark.parametrize("surface", ["importers", "rest", "mcp", "page", "proxy"])
 def test_no_input_ends_in_an_error_of_ours(surface: str) -> None:
-    (outcome,) = attacked("fuzz", "--surfaces", surface, "--inputs", "400").values()
+    (outcome,) = attacked("fuzz", "--surfaces", surface, "--inputs", "250").values()
     assert outcome["faults"] == []
-    assert outcome["attempts"] == 400
+    assert outcome["attempts"] == 250
     done = sum(outcome["figures"].get(f"answered {name}", 0) for name in ("read", "200", "202", "well"))
-    assert done >= 50, "most inputs never get far"
+    assert done >= 25, "most inputs never get far"
 
 
 @pytest.mark.parametrize("load", ["dots", "long queries", "abandoned asks", "half requests", "large pages"])
 def test_a_server_that_is_made_to_work_says_how_it_is_and_ends_when_told(load: str) -> None:
-    (outcome,) = attacked("health", "--loads", load, "--seconds", "6", "--bound", "3").values()
+    (outcome,) = attacked("health", "--loads", load, "--seconds", "4", "--bound", "3").values()
     assert outcome["faults"] == []
-    assert outcome["attempts"] >= 3
+    assert outcome["attempts"] >= 2
