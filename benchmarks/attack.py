@@ -6,12 +6,12 @@
     python benchmarks/attack.py fuzz --surfaces rest mcp --inputs 10000
     python benchmarks/attack.py health
 
-`kills` ends processes with SIGKILL at random moments: a program that uses the library, one that builds entries, commands,
+`kills` ends processes with SIGKILL at random moments: one that uses the library, one that builds entries, commands,
 a server and a chat proxy under load. `flips` damages the file or the log of a store and compares every reading with the
 truth. `fuzz` sends damaged files and requests of every shape. `health` asks a server how it is while others make it
-work. The attacks themselves, and what counts as a fault, are in `tests/attack/`; the test suite runs a few of each. Every
-choice follows from the seed, but for the moments at which processes are killed, which follow the clock. The exit code is
-1 when there was a fault.
+work. The attacks themselves, and what counts as a fault, are in `tests/attack/`; the test suite runs a few of each. All
+choices follow from the seed, but for the moments at which processes are killed, which follow the clock. The exit code
+is 1 when there was a fault.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy: victims are forked from this process
 
-TESTS = Path(__file__).resolve().parents[1] / "tests"
-sys.path[:0] = [str(TESTS / "attack"), str(TESTS / "unit")]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "attack"))
+sys.path.insert(1, str(Path(__file__).resolve().parents[1] / "tests" / "unit"))
 
 from attack_flips import flip_many
 from attack_fuzz import SURFACES, fuzz

@@ -27,6 +27,7 @@ from backread.types import Answer, Hits, Recall, Turn
 
 __all__ = ["flip_many"]
 
+DESIGNS: Final = ("leanmem", "lightmem", "t2mem")
 USERS: Final = ("ann", "bo")
 SECTOR: Final = 512
 SLOW: Final = 10
@@ -55,17 +56,21 @@ def _fill(path: Path) -> None:
                 memory.add(messages, user_id=user, session_id=f"{user}{session}")
             corrected = {"role": "user", "content": f"No, {user}'s ferry is at eight.", "supersedes": f"{user}-1-0"}
             memory.add([corrected], user_id=user, session_id=f"{user}1")
-            for design in ("leanmem", "lightmem", "t2mem"):
+            for design in DESIGNS:
                 memory.build(user_id=user, strategy=design, flush=True)
             memory.delete(user_id=user, turn_id=f"{user}-2-1")
             memory.index(user_id=user)
+
+
+def _entries(user: str, design: str) -> Reading:
+    return lambda memory: memory.entries(user_id=user, strategy=design)
 
 
 def _readings(turn_ids: Mapping[str, str]) -> dict[str, Reading]:
     """Every way to read, by name; what each gives can be compared."""
     found: dict[str, Reading] = {"users": lambda memory: memory.users()}
     for user in USERS:
-        own = {
+        own: dict[str, Any] = {
             "sessions": lambda memory, user=user: memory.sessions(user_id=user),
             "turns": lambda memory, user=user: list(memory.turns(user_id=user)),
             "session": lambda memory, user=user: list(memory.turns(user_id=user, session_id=f"{user}1")),
@@ -78,10 +83,8 @@ def _readings(turn_ids: Mapping[str, str]) -> dict[str, Reading]:
             "ask": lambda memory, user=user: memory.ask("Where is the ferry?", user_id=user),
             "recall t2mem": lambda memory, user=user: memory.recall("the piano", user_id=user, strategy="t2mem"),
         }
-        for design in ("leanmem", "lightmem", "t2mem"):
-            own[f"entries {design}"] = lambda memory, user=user, design=design: memory.entries(
-                user_id=user, strategy=design
-            )
+        for design in DESIGNS:
+            own[f"entries {design}"] = _entries(user, design)
         found |= {f"{name} of {user}": reading for name, reading in own.items()}
     return found
 

@@ -151,8 +151,8 @@ class Ledger:
                 outcome.fault(f"{where}: {word} is there {count} times")
         return set(counts)
 
-    def _compare(self, found: set[str], where: str, outcome: Outcome) -> None:
-        """Hold what was found against the calls, and take it as what is there now."""
+    def _expected(self, found: set[str], where: str, outcome: Outcome) -> tuple[set[str], set[str], set[str]]:
+        """Words that must be there, that must be gone, and of which either is right."""
         must, gone, open_ = set(self.present), set(), set()
         for operation, acknowledged in self.begun:
             words = set(operation.words)
@@ -172,6 +172,11 @@ class Ledger:
                 outcome.fault(f"{where}: half of a call is there: {len(words & found)} of {len(words)} turns")
             if operation.kind == "add" and words & found:
                 outcome.figures["calls cut short that were done"] += 1
+        return must, gone, open_
+
+    def _compare(self, found: set[str], where: str, outcome: Outcome) -> None:
+        """Hold what was found against the calls, and take it as what is there now."""
+        must, gone, open_ = self._expected(found, where, outcome)
         lost, back, odd = must - found, gone & found, found - must - open_ - gone
         for name, words in (("lost", lost), ("back after an erase", back), ("of nowhere", odd)):
             if words:

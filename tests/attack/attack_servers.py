@@ -14,10 +14,11 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
@@ -114,14 +115,22 @@ def serving(path: Path, *options: str) -> Iterator[Served]:
         os.close(source)
 
 
-def request(url: str, method: str, path: str, body: object = None, *, timeout: float = 30, **headers: str) -> Any:
+def request(
+    url: str,
+    method: str,
+    path: str,
+    body: object = None,
+    *,
+    timeout: float = 30,
+    headers: Mapping[str, str] = MappingProxyType({}),
+) -> Any:
     """(status, body) of a request over a connection of its own; (0, None) when there was no answer."""
     parts = urlsplit(url)
     connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=timeout)
     try:
         data = None if body is None else json.dumps(body)
         sent = {"Content-Type": "application/json"} if data else {}
-        connection.request(method, path, data, sent | {name.replace("_", "-"): text for name, text in headers.items()})
+        connection.request(method, path, data, {**sent, **headers})
         response = connection.getresponse()
         return response.status, response.read()
     except (OSError, http.client.HTTPException):
@@ -209,12 +218,19 @@ def _attacked(client: Any, served: Served, run: int, seconds: float, ledger: Led
 
 
 def _call(
-    url: str, operation: Operation, ledger: Ledger, lock: threading.Lock, outcome: Outcome, *how: Any, **headers: str
+    url: str,
+    operation: Operation,
+    ledger: Ledger,
+    lock: threading.Lock,
+    outcome: Outcome,
+    *how: Any,
+    headers: Mapping[str, str] = MappingProxyType({}),
 ) -> bool:
     """Make a request that carries out an operation; whether it was acknowledged."""
     with lock:
         place = ledger.begin(operation)
-    status, body = request(url, *how, **headers)
+    method, path, *more = how
+    status, body = request(url, method, path, *more, headers=headers)
     if status == 0:
         return False
     with lock:
@@ -260,8 +276,8 @@ def _chat(url: str, name: str, ledger: Ledger, lock: threading.Lock, over: threa
         word = f"zq{name}x{step}qz"
         talk = [*(talk if step % 4 else []), {"role": "user", "content": text_of(word)}]
         operation = Operation("add", (word, f"{word[:-2]}rqz"), f"zs{name}x{step // 4}sz", whole=False)
-        session = {"X_Backread_Session": operation.session}
+        session = {"X-Backread-Session": operation.session}
         how = ("POST", "/v1/chat/completions", {"model": "m", "messages": talk})
-        if over.is_set() or not _call(url, operation, ledger, lock, outcome, *how, **session):
+        if over.is_set() or not _call(url, operation, ledger, lock, outcome, *how, headers=session):
             return
         talk.append({"role": "assistant", "content": text_of(f"{word[:-2]}rqz")})

@@ -72,6 +72,10 @@ def from_schema(schema: Mapping[str, Any], root: Mapping[str, Any], rng: random.
     for several in ("anyOf", "oneOf"):
         if several in schema:
             return from_schema(rng.choice(schema[several]), root, rng, depth + 1)
+    return _of_type(schema, root, rng, depth)
+
+
+def _of_type(schema: Mapping[str, Any], root: Mapping[str, Any], rng: random.Random, depth: int) -> Any:
     kind = schema.get("type")
     if kind == "object" and "properties" not in schema and "examples" in schema:
         return copy.deepcopy(rng.choice(schema["examples"]))
