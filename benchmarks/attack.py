@@ -1,6 +1,6 @@
 """Everything that tries to make backread lose, leak or hang, by the thousand.
 
-    python benchmarks/attack.py                                   # all of it; about an hour on two cores
+    python benchmarks/attack.py                                   # all of it
     python benchmarks/attack.py kills --victims server builds --kills 200
     python benchmarks/attack.py flips --flips 2000 --seed 7 --json
     python benchmarks/attack.py fuzz --surfaces rest mcp --inputs 10000
