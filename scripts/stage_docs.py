@@ -111,7 +111,7 @@ def places(root: Path) -> dict[str, str]:
     for path in sorted((root / "src" / "backread" / "strategies").glob("*/PAPER.md")):
         made[path.relative_to(root).as_posix()] = f"papers/{path.parent.name}.md"
     made["src/backread/store/schema.md"] = "schema.md"
-    made |= {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
+    made |= {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md", "SECURITY.md": "security.md"}
     return made
 
 
@@ -158,6 +158,7 @@ def navigation(index: str, known: Mapping[str, str], root: Path) -> list[tuple[s
         ("The tables of a store", "schema.md"),
         ("Changelog", "changelog.md"),
         ("Contributing", "contributing.md"),
+        ("Security", "security.md"),
     ]
     return [*sections, ("Designs and their papers", papers), ("Reference", reference), ("Project", project)]
 

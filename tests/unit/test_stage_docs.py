@@ -99,7 +99,14 @@ def test_the_reference_has_every_public_name_and_names_nothing_else() -> None:
 
 
 def test_staging_writes_what_the_site_is_built_from(repository: Path, tmp_path: Path) -> None:
-    for name in ("CHANGELOG.md", "CONTRIBUTING.md", "src/backread/store/schema.md", STAGE["ICON"], "mkdocs.yml"):
+    for name in (
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "SECURITY.md",
+        "src/backread/store/schema.md",
+        STAGE["ICON"],
+        "mkdocs.yml",
+    ):
         (repository / name).parent.mkdir(parents=True, exist_ok=True)
         (repository / name).write_text("site_name: x\n", encoding="utf-8")
     (repository / "docs" / "index.md").write_text("# T\n\n## One\n\n- [A](a.md)\n", encoding="utf-8")

@@ -112,7 +112,8 @@ def _print(turns: list[Turn], chosen: str | None) -> None:
         if turn.caption:
             body.append(f"\n[image: {shown(turn.caption)}]")
         if turn.attachments:
-            body.append(f"\n[attachments: {', '.join(str(item.get('type')) for item in turn.attachments)}]", "dim")
+            kinds = ", ".join(shown(str(item.get("type"))) for item in turn.attachments)
+            body.append(f"\n[attachments: {kinds}]", "dim")
         if turn.supersedes:
             body.append(f"\n[replaces {turn.supersedes}]", "dim")
         tell(*([Text()] if number else []), heading, Padding(body, (0, 0, 0, 4), expand=False))

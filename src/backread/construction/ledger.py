@@ -130,10 +130,14 @@ def waiting_sessions(history: History, strategy: str) -> dict[str, list[str]]:
     """Turns by session id whose entries were dropped because they also rested on a deleted turn."""
     history = history.now()
     found: dict[str, list[str]] = {}
+    before: list[str] = []
     while waiting := history.turns_to_rebuild(strategy):
         try:
             turns = history.turns_by_id(waiting)
         except NotFoundError:
+            if waiting == before:
+                raise  # nothing was deleted meanwhile: the store is damaged
+            before = waiting
             continue  # one was deleted since, and waits no more
         for turn in turns:
             found.setdefault(turn.session_id, []).append(turn.turn_id)

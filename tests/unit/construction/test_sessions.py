@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,10 +13,11 @@ from session_samples import ALL, NOON, Maker, build, say, texts
 
 from backread.construction.ledger import Ledger, Standing, standing, unbuilt_turns
 from backread.construction.sessions import Made, build_sessions
+from backread.errors import NotFoundError
 from backread.store.history import History
 from backread.store.sqlite import SqliteStore
 from backread.strategies.base import Context
-from backread.types import BuildReport, Degradation, EntryDraft, Session, Source, Turn
+from backread.types import BuildReport, Degradation, EntryDraft, Session, Source, Turn, TurnDraft
 
 
 @pytest.fixture
@@ -49,6 +52,18 @@ def test_what_is_built_is_not_built_again(history: History) -> None:
 
 def test_the_usage_of_all_sessions_is_reported(history: History) -> None:
     assert sum(usage.input_tokens or 0 for usage in build(history, Maker()).usage) == 6
+
+
+def test_a_mark_that_names_no_turn_of_the_user_ends_the_look_at_it(
+    store: SqliteStore, history: History, tmp_path: Path
+) -> None:
+    store.append("bo", [TurnDraft("z", "user", "not ann's")])
+    with closing(sqlite3.connect(tmp_path / "m.db")) as db, db:  # as damage to the file may have it
+        pk = "(SELECT user_pk FROM users WHERE user_id = CAST('ann' AS BLOB))"
+        db.execute(f"INSERT INTO rebuilds SELECT {pk}, CAST('mine' AS BLOB), max(doc) FROM turns")
+    assert len(history.turns_to_rebuild("mine")) == 1
+    with pytest.raises(NotFoundError):
+        standing(history, "mine")
 
 
 def test_a_late_turn_makes_its_session_anew(store: SqliteStore, history: History) -> None:
