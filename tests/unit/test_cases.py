@@ -278,6 +278,21 @@ CASES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "unit/test_memory_record.py::test_a_small_window_gets_the_best_half_of_the_evidence",
         ),
         "LLM-09": ("unit/models/test_structured.py::test_ids_that_were_not_offered_are_dropped_and_counted",),
+        "PXY-01": (
+            "unit/server/test_proxy_failures.py::test_a_template_that_takes_one_message_of_instructions_at_the_start",
+            "unit/server/test_proxy_failures.py::test_a_form_that_is_refused_is_not_tried_again",
+            "unit/server/test_remembering.py::test_no_message_is_added_and_no_role_changes",
+        ),
+        "PXY-03": (
+            "unit/server/test_proxy.py::test_a_reply_that_was_asked_for_again_is_not_what_was_said",
+            "unit/server/test_conversations.py::test_of_many_drafts_the_one_gone_on_from_is_current",
+            "unit/server/test_conversations.py::test_what_an_edit_left_is_not_current",
+        ),
+        "PXY-04": (
+            "unit/server/test_proxy_failures.py::test_a_stream_that_ends_with_its_last_chunk_is_kept",
+            "unit/server/test_chat_replies.py::test_a_stream_that_ends_with_its_last_chunk",
+            "unit/server/test_chat_replies.py::test_whatever_was_seen_to_end_is_kept_wherever_a_stream_is_cut",
+        ),
         "RET-02": (
             "unit/retrieval/test_rerank.py::test_what_was_just_below_the_cut_comes_in",
             "unit/retrieval/test_rerank.py::test_a_failing_reranker_leaves_the_first_stage",

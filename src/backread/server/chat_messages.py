@@ -22,19 +22,27 @@ from backread.text.fencing import fence
 from backread.types import Turn
 
 __all__ = [
-    *("DAY", "UNSPOKEN", "Message", "again", "chain", "draft", "in_order_of_calls", "is_ours", "last_user_place"),
-    *(
-        "message_of",
-        "name_of",
-        "of_tools",
-        "own_words",
-        "role_of",
-        "same",
-        "says_something",
-        "start_of",
-        "text_of",
-        "wrapped",
-    ),
+    "DAY",
+    "UNSPOKEN",
+    "Message",
+    "again",
+    "chain",
+    "draft",
+    "in_order_of_calls",
+    "is_ours",
+    "last_user_place",
+    "message_of",
+    "name_of",
+    "of_tools",
+    "own_words",
+    "role_of",
+    "rules",
+    "same",
+    "says_something",
+    "start_of",
+    "text_of",
+    "timed",
+    "wrapped",
 ]
 
 Message = Mapping[str, Any]

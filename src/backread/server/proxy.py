@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from typing import Any, Final, TypeVar
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 import anyio
 import httpx2
@@ -29,11 +29,11 @@ from starlette.types import Receive, Scope, Send
 from backread.server.chat_replies import Reply, insert, with_object
 from backread.server.conversations import Conversations, Taken
 from backread.server.problems import problem_of
-from backread.server.remembering import FORMS, Form, prompt_hash, recall_for, with_evidence
+from backread.server.remembering import Forms, prompt_hash, recall_for
 from backread.server.requests import PathText
 from backread.server.service import JsonOnly, Service
 from backread.server.tool_results import EvidenceLine, carried, recalled
-from backread.server.upstream import Upstream, passed_back
+from backread.server.upstream import Upstream, leads_elsewhere, passed_back
 from backread.types import Degradation, Recall
 from backread.wire import json_text
 
@@ -46,10 +46,6 @@ RECALL_SECONDS: Final = 10.0
 
 _REFUSED: Final = frozenset({400, 413, 422, 500})
 """What a server may answer because of the evidence: too long for its window, or no place for it in its template."""
-
-_MODELS: Final = 1000
-"""Models of which it is remembered in what form they take evidence; clients name them freely."""
-_MODEL_LENGTH: Final = 200
 
 _CLIENT_GONE: Final = 499
 _NAME: Final[TypeAdapter[str]] = TypeAdapter(PathText)
@@ -182,13 +178,13 @@ class _Proxy:
         recall_seconds: float,
     ) -> None:
         self._upstream, self._client, self._conversations = upstream, client, conversations
-        self._forms: dict[str, Form] = {}  # by model, where one was refused: what it is sent from then on
+        self._forms = Forms()
         self._keyed, self._user_id, self._recall_seconds = keyed, user_id, recall_seconds
 
     async def models(self, request: Request) -> Response:
         """The server's own answer."""
         name = request.path_params.get("name")
-        if name is not None and _leads_elsewhere(name):
+        if name is not None and leads_elsewhere(name):
             raise _RefusedError(404, f"there is no model {name!r}", "model_not_found")
         response = await self._send(request, "/models" if name is None else f"/models/{name}", None)
         answer = await _while_there(request, response.aread())
@@ -199,7 +195,7 @@ class _Proxy:
         path = request.path_params["path"]
         described = await run_in_threadpool(request.app.openapi)
         own = {"chat", "models", *(each.split("/")[2] for each in described["paths"] if each.startswith("/v1/"))}
-        if _leads_elsewhere(path) or path.partition("/")[0] in own:
+        if leads_elsewhere(path) or path.partition("/")[0] in own:
             raise _RefusedError(404, f"there is no {request.url.path}", "not_found")
         response = await self._send(request, f"/{path}", await request.body())
         if response.is_redirect:
@@ -221,15 +217,11 @@ class _Proxy:
         await self._recall(chat, messages)
         if chat.recall is None or not chat.recall.evidence:
             return await self._forward(request, chat, body, body)
-        model = str(data.get("model"))[:_MODEL_LENGTH]
-        form = self._forms.get(model, "instructions")
-        shapes = {each: with_evidence(messages, chat.recall, form=each) for each in FORMS}
-        sent = json.dumps({**data, "messages": shapes[form]}).encode()
+        told, other = self._forms.told(str(data.get("model")), messages, chat.recall)
+        sent = json.dumps({**data, "messages": told}).encode()
         response = await self._forward(request, chat, sent, body)
-        if chat.refused and shapes["user"] != shapes["instructions"]:
-            self._forms[model] = "user" if form == "instructions" else "instructions"
-            while len(self._forms) > _MODELS:
-                del self._forms[next(iter(self._forms))]
+        if chat.refused and told != other:
+            self._forms.refused(str(data.get("model")))
         return response
 
     def _user(self, request: Request, data: Mapping[str, Any]) -> str:
@@ -388,11 +380,6 @@ async def _tried(part: str, work: Awaitable[T], degraded: list[Degradation]) -> 
     except Exception as error:  # noqa: BLE001 -- memory that fails must not keep a chat from going on
         degraded.append(Degradation(part, problem_of(error).detail))
     return None
-
-
-def _leads_elsewhere(path: str) -> bool:
-    """True for a path that may be taken for another one."""
-    return any(part in {"", ".", ".."} for part in unquote(path).split("/"))
 
 
 def _object(body: bytes) -> dict[str, Any]:

@@ -18,12 +18,17 @@ from backread.text.times import format_time
 from backread.text.tokens import default_counter
 from backread.types import Ranking, Recall
 
-__all__ = ["FORMS", "Form", "Without", "prompt_hash", "recall_for", "with_evidence"]
+__all__ = ["FORMS", "Form", "Forms", "Without", "prompt_hash", "recall_for", "with_evidence"]
 
 Form = Literal["instructions", "user"]
 """Where our rules stand; the evidence is always in the last message of the user."""
 
 FORMS: Final[tuple[Form, ...]] = get_args(Form)
+
+_MODELS: Final = 1000
+"""Models of which a form is remembered; clients name them freely."""
+
+_MODEL_LENGTH: Final = 200
 
 QUESTION_CHARACTERS: Final = 4000
 """Characters of a message that are searched for; what is longer was pasted."""
@@ -123,6 +128,28 @@ def with_evidence(
         told[instructions] = _joined(messages[instructions], f"\n\n{rules()}", last=True)
     told[place] = _joined(messages[place], evidence, last=False)
     return told
+
+
+class Forms:
+    """In which form each model takes evidence: one that was refused is not tried first again."""
+
+    def __init__(self) -> None:
+        self._forms: dict[str, Form] = {}
+
+    def told(
+        self, model: str, messages: Sequence[Mapping[str, Any]], recall: Recall
+    ) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+        """The messages with evidence in the form that the model takes, and in the other one."""
+        shapes = {form: with_evidence(messages, recall, form=form) for form in FORMS}
+        form = self._forms.get(model[:_MODEL_LENGTH], FORMS[0])
+        return shapes.pop(form), shapes.popitem()[1]
+
+    def refused(self, model: str) -> None:
+        """From now on the other form comes first."""
+        form = self._forms.pop(model[:_MODEL_LENGTH], FORMS[0])
+        self._forms[model[:_MODEL_LENGTH]] = next(each for each in FORMS if each != form)
+        while len(self._forms) > _MODELS:
+            del self._forms[next(iter(self._forms))]
 
 
 def prompt_hash() -> str:

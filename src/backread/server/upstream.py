@@ -12,7 +12,7 @@ import httpx2
 from backread.errors import InvalidInputError
 from backread.server.guard import is_loopback
 
-__all__ = ["Upstream", "passed_back"]
+__all__ = ["Upstream", "leads_elsewhere", "passed_back"]
 
 _NOT_SENT: Final = frozenset(
     {
@@ -93,3 +93,8 @@ class Upstream:
 def passed_back(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
     """The headers of an answer that the client gets: what only concerns the connection behind is left out."""
     return {name: value for name, value in headers if name.lower() not in _NOT_PASSED_BACK}
+
+
+def leads_elsewhere(path: str) -> bool:
+    """True for a path that the server behind may take for another one, such as "models/../files"."""
+    return any(part in {"", ".", ".."} for part in urllib.parse.unquote(path).split("/"))

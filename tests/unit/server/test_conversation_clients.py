@@ -182,9 +182,11 @@ def test_a_request_that_begins_with_the_last_reply(tmp_path: Path) -> None:
         world, talk = World(memory), Talk(0)
         for number in range(3):
             world.say(talk, Sent("plain", "plain", None, False), f"say {number}", f"reply {number}", lost=False)
-        world.reply(world.kept.take("ann", None, [said("reply 2"), user("say 3")], NOON), "reply 3")
+        world.number += 1
+        later = NOON + timedelta(minutes=world.number)
+        world.reply(world.kept.take("ann", None, [said("reply 2"), user("say 3")], later), "reply 3")
         assert list(world.current().values()) == [1] * 8
-        world.kept.take("ann", None, [said("reply 2"), user("elsewhere")], NOON)  # that is no longer the end
+        world.kept.take("ann", None, [said("reply 2"), user("elsewhere")], later)  # that is no longer the end
         assert world.current()["reply 2"] == 2
 
 

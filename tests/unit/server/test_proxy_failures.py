@@ -165,7 +165,7 @@ class TestFailures:
 
     # PXY-04
     def test_a_stream_that_ends_with_its_last_chunk_is_kept(self, chats: Chats) -> None:
-        lines = [f"data: {json.dumps(piece(*each))}" for each in (({"content": "Hi there"},), ({}, "stop"))]
+        lines = [f"data: {json.dumps(each)}" for each in (piece({"content": "Hi there"}), piece({}, "stop"))]
         chats.behind.answer = lambda request: httpx2.Response(
             200, content="\n\n".join(lines).encode(), headers={"Content-Type": "text/event-stream"}
         )
