@@ -27,7 +27,7 @@ from rest_samples import rest
 
 from backread import Memory
 from backread.errors import BackreadError
-from backread.importers import IMPORTERS
+from backread.importers import IMPORTERS, importer
 from backread.server.mcp import create_server
 from backread.server.tools import TOOLS
 from backread.settings import Settings
@@ -105,7 +105,7 @@ def _importers(inputs: int, rng: random.Random, tell: Tell) -> Outcome:
             name = rng.choice(list(IMPORTERS)) if rng.random() < 0.1 else formats.get(golden.name, "jsonl")
             fault, status = None, "read"
             try:
-                found = IMPORTERS[name](file, user_id="ann" if name == "jsonl" else None)
+                found = importer(name)(file, user_id="ann" if name == "jsonl" else None)
                 for session in found.sessions:
                     memory.add_turns(session.turns, user_id=session.user_id)
             except BackreadError as error:
