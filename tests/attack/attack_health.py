@@ -38,8 +38,8 @@ def _dots(served: Served, over: threading.Event) -> None:
     """One turn of 400 kB of dots, shown without a budget."""
     _add(served, "lamp " + "." * 400_000)
     while not over.is_set():
-        _post(served, "/v1/users/eve/recall", {"question": "lamp", "budget": "none"}, timeout=2)
-        _post(served, "/v1/users/eve/recall", {"question": "lamp"}, timeout=2)
+        _post(served, "/v1/users/eve/ask", {"question": "lamp", "budget": "none"}, timeout=5)
+        _post(served, "/v1/users/eve/recall", {"question": "lamp"}, timeout=5)
 
 
 def _long_queries(served: Served, over: threading.Event) -> None:
@@ -91,6 +91,7 @@ LOADS: Final[Mapping[str, tuple[Callable[[Served, threading.Event], None], int]]
     "large pages": (_large_pages, 2),
 }
 """What makes the server work, by name, and by how many clients at once."""
+_WITH_MODEL: Final = "abandoned asks"
 
 
 class _Slow(http.server.BaseHTTPRequestHandler):
@@ -119,9 +120,12 @@ class _Model(http.server.ThreadingHTTPServer):
 
 
 @contextmanager
-def _environment(folder: Path) -> Iterator[None]:
-    """A server without an embedder, whose chat model is a slow one in a process of its own."""
+def _environment(folder: Path, with_model: bool) -> Iterator[None]:
+    """A server without an embedder; its chat model, if any, is a slow one in a process of its own."""
     before = dict(os.environ)
+    for name in before:
+        if name.startswith(("BACKREAD_", "OPENAI_", "XDG_")):
+            del os.environ[name]
     with _Model(("127.0.0.1", 0), _Slow) as model:
         pid = os.fork()
         if pid == 0:
@@ -130,8 +134,9 @@ def _environment(folder: Path) -> Iterator[None]:
             finally:
                 os._exit(1)
         url = f"http://127.0.0.1:{model.server_address[1]}/v1"
-        own = {"HOME": str(folder), "BACKREAD_EMBEDDER": "none", "OPENAI_BASE_URL": url, "BACKREAD_MODEL": "m"}
-        os.environ |= own
+        os.environ |= {"HOME": str(folder), "BACKREAD_EMBEDDER": "none"}
+        if with_model:
+            os.environ |= {"OPENAI_BASE_URL": url, "BACKREAD_MODEL": "m"}
         try:
             yield
         finally:
@@ -155,7 +160,7 @@ def health_under(load: str, *, seconds: float = 10, bound: float = HEALTHY_S, en
     started = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="backread-attack-"))
     try:
-        with _environment(folder), serving(folder / "m.db") as served:
+        with _environment(folder, load == _WITH_MODEL), serving(folder / "m.db") as served:
             over = threading.Event()
             threads = [threading.Thread(target=work, args=(served, over), daemon=True) for _ in range(clients)]
             for thread in threads:

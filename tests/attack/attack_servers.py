@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,7 +32,7 @@ from backread.server import app, proxy, running
 PRELOADED: Final = (uvicorn, app, proxy, running)
 """What a server imports when it starts: loaded before the fork, so that kills hit its work."""
 
-__all__ = ["PRELOADED", "SERVERS", "Served", "killed_server", "request", "serving"]
+__all__ = ["PRELOADED", "SERVERS", "Served", "killed_server", "request", "serving", "wait_until"]
 
 SERVERS: Final = ("server", "proxy")
 CLIENTS: Final = 3
@@ -193,13 +193,20 @@ def killed_server(victim: str, path: Path, run: int, rng: random.Random, ledger:
         os.close(source)
         outcome.figures["kills while starting"] += 1
         return
-    seconds = rng.uniform(0.02, 0.8)
+    seconds = rng.uniform(0, 0.6)
     if victim == "server":
         with serving(path) as served:
             _attacked(_write, served, run, seconds, ledger, outcome)
     else:
         with _behind() as behind, serving(path, "--upstream", behind, "--user", USER) as served:
             _attacked(_chat, served, run, seconds, ledger, outcome)
+
+
+def wait_until(reached: Callable[[], bool], seconds: float) -> None:
+    """Wait for something, but not for ever."""
+    deadline = time.monotonic() + seconds
+    while not reached() and time.monotonic() < deadline:
+        time.sleep(0.005)
 
 
 def _attacked(client: Any, served: Served, run: int, seconds: float, ledger: Ledger, outcome: Outcome) -> None:
@@ -210,6 +217,8 @@ def _attacked(client: Any, served: Served, run: int, seconds: float, ledger: Led
 
     with ThreadPoolExecutor(CLIENTS) as pool:
         clients = [pool.submit(one, number) for number in range(CLIENTS)]
+        if run % 4:  # at work already; else also before the first answer
+            wait_until(lambda: any(acknowledged for _, acknowledged in ledger.begun), 10)
         time.sleep(seconds)
         served.kill()
         over.set()

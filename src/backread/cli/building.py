@@ -85,7 +85,7 @@ def entries(
         when = "unknown" if entry.said_at is None else entry.said_at.date().isoformat()
         sources = {source.turn_id for source in entry.sources}
         text = " ".join(shown(entry.index_text).split())
-        rows.add_row(shown(entry.entry_id), entry.kind, when, str(len(sources)), text[:300])
+        rows.add_row(shown(entry.entry_id), shown(entry.kind), when, str(len(sources)), text[:300])
     tell(rows)
     note(f"{len(found):,}", label="entries")
 
