@@ -100,15 +100,14 @@ def sort_after(last: int, said_us: int | None, zone_known: int) -> int:
 
 def checksum(parts: Iterable[bytes | int | None], size: int = 16) -> bytes:
     """Hash of a sequence of values; lengths are hashed too, so that no two sequences run together."""
-    digest = hashlib.blake2b(digest_size=size)
+    pieces: list[bytes] = []
     for part in parts:
         if part is None:
-            digest.update(b"-")
-            continue
-        data = b"%d" % part if isinstance(part, int) else part
-        digest.update(b"%d:" % len(data))
-        digest.update(data)
-    return digest.digest()
+            pieces.append(b"-")
+        else:
+            data = b"%d" % part if isinstance(part, int) else part
+            pieces += (b"%d:" % len(data), data)
+    return hashlib.blake2b(b"".join(pieces), digest_size=size).digest()
 
 
 def attachments_json(attachments: Iterable[Mapping[str, Any]]) -> str | None:

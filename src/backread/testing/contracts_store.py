@@ -74,6 +74,10 @@ class TurnStoreContract:
         docs = store.docs_of_turns("ann", ["m-2", second.turn_id or ""])
         assert docs["m-2"] == docs[second.turn_id or ""]
         (turn,) = store.turns_by_doc("ann", [docs["m-2"]])
+        large, gone = store.text_bytes("ann", [docs["m-2"], 10**9])
+        assert len(turn.text.encode()) < large < len(turn.text.encode()) + 100
+        assert gone == 0
+        assert store.text_bytes("bo", [docs["m-2"]]) == [0]
         assert turn.turn_id == second.turn_id
         assert turn.supersedes == first.turn_id
         assert turn.said_at == said

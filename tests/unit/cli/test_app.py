@@ -75,7 +75,8 @@ def test_every_command_prints_json_and_can_name_the_store(words: tuple[str, ...]
         assert "--path" in options
         return
     assert "--json" in options
-    own_store = words[0] in ("models", "new", "plugins", "strategies") or (words[0] == "bench" and words[1] != "choose")
+    alone = words[0] in ("models", "new", "plugins", "rescue", "strategies")
+    own_store = alone or (words[0] == "bench" and words[1] != "choose")
     assert own_store or {"--path", "-p"} <= options
 
 

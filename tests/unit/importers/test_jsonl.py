@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import tracemalloc
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -215,3 +216,37 @@ def test_what_backread_exports_comes_back_identical(
     assert read.report.irregularities == ()
     back = [turn for session in read.sessions for turn in session.turns]
     assert back == sorted(drafts, key=lambda draft: [item.session_id for item in drafts].index(draft.session_id))
+
+
+def test_a_large_file_is_not_held_in_memory(tmp_path: Path) -> None:
+    path = tmp_path / "large.jsonl"
+    with path.open("w") as file:
+        for number in range(4000):
+            line = {"user_id": "ann", "role": "user", "content": f"{number} " + "word " * 400, "id": f"m{number}"}
+            file.write(json.dumps(line) + "\n")
+    size = path.stat().st_size
+    tracemalloc.start()
+    try:
+        read = read_jsonl(path)
+        (session,) = read.sessions
+        count = sum(len(draft.text) > 2000 for draft in session.turns)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (count, len(session.turns), session.turns[7].external_id) == (4000, 4000, "m7")
+    assert [draft.external_id for draft in session.turns[1:3]] == ["m1", "m2"]
+    assert peak < size / 4
+
+
+def test_a_file_that_changes_between_two_readings_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "chat.jsonl"
+    path.write_text('{"role": "user", "content": "Hi"}\n')
+    read = read_jsonl(path, user_id="ann")
+    assert session_texts(read) == ["Hi"]
+    path.write_text('{"role": "user", "content": "Hello"}\n')
+    with pytest.raises(ImportFormatError, match="changed"):
+        session_texts(read)
+
+
+def session_texts(read: Imported) -> list[str]:
+    return [draft.text for session in read.sessions for draft in session.turns]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import datetime, timedelta
@@ -290,3 +291,19 @@ def test_a_view_commits_and_reads_state(moved: SqliteStore) -> None:
     assert history.turns_to_rebuild("lean") == [other]
     assert history.strategy_state("lean") == (2, b"1")
     assert history.entries("lean") == []
+
+
+def test_large_turns_are_read_one_after_the_other(tmp_path: Path) -> None:
+    size = 400_000
+    with closing(SqliteStore(tmp_path / "m.db")) as store:
+        for number in range(30):
+            store.append("ann", [draft("·" * (size // 2 * (number % 3)) + f"turn {number}")])
+        tracemalloc.start()
+        try:
+            texts = [turn.text[-7:].strip("·") for turn in History(store, "ann").turns()]
+            arrived = [turn.text[-7:].strip("·") for turn in History(store, "ann").arrivals()]
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert texts == arrived == [f"turn {number}" for number in range(30)]
+    assert peak < 20 * size  # all together have 30 times the size
