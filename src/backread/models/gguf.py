@@ -92,7 +92,7 @@ def ask_hub(file: HubFile, *, endpoint: str | None = None) -> ModelSpec:
         found = huggingface_hub.get_hf_file_metadata(url)
     except ModelRequestError as error:
         raise ModelNotAvailableError(f"the hub can't be asked for {file.name}: {error}", hint=hint) from error
-    except Exception as error:  # those of the hub client's HTTP library, another one in every major version
+    except Exception as error:  # noqa: BLE001 -- of the hub client's HTTP library, another one in every version
         reason = " ".join(Access(endpoint).cleaned(str(error)).split())[:300]
         raise ModelNotAvailableError(f"the hub does not give {file.name}: {reason}", hint=hint) from None
     if not _SHA256.fullmatch(found.etag or "") or not found.size or not found.commit_hash:

@@ -155,7 +155,7 @@ class HubSource:
                 endpoint=endpoint,
                 **options,
             )
-        except Exception as error:  # those of the hub client's HTTP library, another one in every major version
+        except Exception as error:  # noqa: BLE001 -- of the hub client's HTTP library, another one in every version
             reason = Access(endpoint).cleaned(_reason(error.__cause__ or error))
             raise ModelRequestError(f"{file.name}: {reason}") from None  # the cause says the address as it is
 
