@@ -96,7 +96,7 @@ def shown_url(url: str) -> str:
     """
     parts = _parts(url)
     if parts is None:
-        return HIDDEN if any(mark in url for mark in "@?#") else url
+        return HIDDEN if any(mark in url for mark in ("@", "?", "#", "://")) else url
     path = f"/{HIDDEN}" if "@" in parts.path else parts.path  # perhaps the end of a password with a slash in it
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], path, "", ""))
 
