@@ -90,7 +90,8 @@ class Echo(http.server.BaseHTTPRequestHandler):
 @contextmanager
 def echo(mode: str) -> Iterator[tuple[str, list[str]]]:
     """An endpoint that repeats what it is sent, as host and port; and what it was sent."""
-    handler = type("Handler", (Echo,), {"mode": mode, "seen": []})
+    seen: list[str] = []
+    handler = type("Handler", (Echo,), {"mode": mode, "seen": seen})
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
@@ -98,7 +99,7 @@ def echo(mode: str) -> Iterator[tuple[str, list[str]]]:
         if mode == "nobody":
             host = "127.0.0.1:9"
         try:
-            yield host, handler.seen
+            yield host, seen
         finally:
             server.shutdown()
             thread.join()
@@ -180,6 +181,7 @@ def test_what_models_say(mode: str, signed: bool, tmp_path: Path, caplog: pytest
         embedder = open_embedder("openai:m@4", directory=tmp_path, base_url=given["base_url"], api_key="canary-4")
         reranker = open_reranker("cohere:m", directory=tmp_path, base_url=given["base_url"], api_key="canary-5")
         asked = [ChatMessage("user", "hello")]
+        index = f"http://{USER}:canary@127.0.0.1:9/x?token=canary"
         chat.window()
         told = [
             failure(lambda: chat.complete(asked, purpose="answer", max_tokens=5)),
@@ -188,7 +190,7 @@ def test_what_models_say(mode: str, signed: bool, tmp_path: Path, caplog: pytest
             failure(lambda: reranker.rerank("kettle", ["a kettle"])),
             *(part.fingerprint for part in (embedder, reranker)),
             chat.base_url,
-            failure(lambda: probe(f"http://{USER}:canary@127.0.0.1:9/x?token=canary")),
+            failure(lambda: probe(index)),
             *caplog.messages,
         ]
         chat.close()
