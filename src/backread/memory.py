@@ -11,7 +11,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Literal, Self
 
-from backread.answering import answer, quote_answer
 from backread.errors import InvalidInputError, NotFoundError
 from backread.finding import grouped_hits, turns_still_there
 from backread.messages import draft_from_message, export_message
@@ -31,7 +30,6 @@ from backread.store.base import TurnStore
 from backread.store.history import History, Scope
 from backread.store.sqlite import SqliteStore
 from backread.strategies.base import Context, Parts, Strategy
-from backread.strategies.registry import create
 from backread.text.times import parse_time
 from backread.text.tokens import TokenCounter, default_counter
 from backread.types import (
@@ -388,6 +386,8 @@ class Memory:
 
     def answer(self, recall: Recall, *, user_id: str) -> Answer:
         """As `ask`, for evidence that is there already; citations are checked against the turns of `user_id`."""
+        from backread.answering import answer, quote_answer
+
         named = dict.fromkeys(source.turn_id for line in recall.evidence for source in line.sources)
         turns = turns_still_there(self.history(user_id), list(named))
         meter: list[Usage] = []
@@ -648,6 +648,8 @@ class Memory:
             compressor=installed_compressor(),
             fixed_retriever=retriever is not None,
         )
+        from backread.strategies.registry import create  # every design's modules
+
         return create(self.settings.strategy if chosen is None else chosen, parts), degraded
 
     def _ready(self, user_id: str, mode: SearchMode) -> tuple[Retriever, tuple[Degradation, ...], int]:

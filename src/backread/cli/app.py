@@ -27,6 +27,7 @@ from backread.cli import (
     searching,
     serving,
 )
+from backread.cli.coercion import taken_as_typed
 from backread.cli.failures import CODES, PipeClosedError, guarded
 
 __all__ = ["app", "main"]
@@ -43,6 +44,16 @@ _CODES: Final = "\n".join(f"{int(code):>3}  {meaning}" for code, meaning in CODE
 
 class _Group(TyperGroup):
     """The group of all commands; every error of theirs becomes a message and an exit code here."""
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401
+        command = super().get_command(ctx, cmd_name)
+        if command is not None:
+            taken_as_typed(command.get_params(ctx))
+        return command
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401
+        taken_as_typed(self.get_params(ctx))
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 -- typer's own types moved between versions
         try:

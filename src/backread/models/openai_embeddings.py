@@ -13,9 +13,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
+from backread.arrays import NDArray, np
 from backread.errors import InvalidInputError, ModelNotAvailableError, ModelOutputError
 from backread.models.json_endpoint import JsonEndpoint, address
 from backread.secret import Secret

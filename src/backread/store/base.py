@@ -11,9 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
+from backread.arrays import NDArray, np
 from backread.errors import InvalidInputError
 from backread.store.layout import Layout
 from backread.types import Degradation, DeleteReceipt, Entry, EntryDraft, Session, Stats, Turn, TurnDraft, VerifyReport

@@ -7,8 +7,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import numpy as np
-
+from backread.arrays import np
 from backread.errors import StaleVersionError
 from backread.store.base import entry_corpus
 from backread.store.indexing import TermHasher

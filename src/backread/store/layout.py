@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 
-import numpy as np
-from numpy.typing import NDArray
+from backread.arrays import NDArray, np
 
 __all__ = ["UNKNOWN_TIME", "Layout"]
 

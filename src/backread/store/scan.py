@@ -6,13 +6,12 @@ import sqlite3
 from bisect import bisect_right
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
+from backread.arrays import NDArray, np
 
 __all__ = ["Place", "row_places", "scan", "sum_at", "vector_bytes", "vectors_at"]
 
-_FLOAT = np.dtype("<f4")
-_DOC = np.dtype("<i8")
+_FLOAT, _FLOAT_BYTES = "<f4", 4
+_DOC = "<i8"
 _SUM_BYTES = 8
 _ROW_BITS = 16
 _BLOCKS = "FROM vector_blocks WHERE corpus_pk = ? AND embedder_pk = ?"
@@ -76,7 +75,7 @@ def row_places(
 
 def vectors_at(db: sqlite3.Connection, places: NDArray[np.int64], dimension: int) -> NDArray[np.float32]:
     """The vectors of rows, float32 (n, dimension), zeros for those that are gone; `places` ascend."""
-    size = dimension * _FLOAT.itemsize
+    size = dimension * _FLOAT_BYTES
     parts, rows = [], (places & ((1 << _ROW_BITS) - 1)).tolist()
     blocks = (places >> _ROW_BITS).tolist()
     at = 0

@@ -7,11 +7,10 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
+from backread.arrays import NDArray, np
 from backread.errors import NotFoundError, StoreCorruptError
 from backread.store import entries as entry_rows
 from backread.store import verify as proof
@@ -52,18 +51,6 @@ from backread.types import DeleteReceipt, Entry, EntryDraft, Fault, Session, Sta
 __all__ = ["SqliteStore"]
 
 _CACHED_ROWS = 1_000_000  # layouts kept in memory, about 40 bytes a row
-_NO_TURNS = Layout(
-    docs=np.empty(0, np.int64),
-    session=np.empty(0, np.int32),
-    length=np.empty(0, np.float32),
-    said_us=np.empty(0, np.int64),
-    cues=np.empty(0, np.int8),
-    role=np.empty(0, np.int32),
-    speaker=np.empty(0, np.int32),
-    session_ids=(),
-    roles=(),
-    speakers=(),
-)
 
 
 _TF_BITS = 20
@@ -73,6 +60,22 @@ _POSTINGS = (
     f"SELECT group_concat((doc << {_TF_BITS}) | min(tf, {_MOST_TF})) FROM"
     " (SELECT doc, tf FROM postings WHERE corpus_pk = ? AND term = ? ORDER BY doc)"
 )
+
+
+@cache
+def _no_turns() -> Layout:
+    return Layout(
+        docs=np.empty(0, np.int64),
+        session=np.empty(0, np.int32),
+        length=np.empty(0, np.float32),
+        said_us=np.empty(0, np.int64),
+        cues=np.empty(0, np.int8),
+        role=np.empty(0, np.int32),
+        speaker=np.empty(0, np.int32),
+        session_ids=(),
+        roles=(),
+        speakers=(),
+    )
 
 
 class SqliteStore:
@@ -169,7 +172,7 @@ class SqliteStore:
     def _layout(self, db: sqlite3.Connection, user_id: str, corpus: str) -> Layout:
         user = user_row(db, user_id)
         if user is None:
-            return _NO_TURNS
+            return _no_turns()
         user_pk, version = user
         with self._layouts_lock:
             cached = self._layouts.get((user_pk, corpus))
@@ -180,7 +183,7 @@ class SqliteStore:
             layout = read_layout(db, user_pk)
         else:
             pk = find_corpus(db, user_id, corpus)
-            layout = _NO_TURNS if pk is None else entry_rows.read_entry_layout(db, pk)
+            layout = _no_turns() if pk is None else entry_rows.read_entry_layout(db, pk)
         with self._layouts_lock:
             self._layouts[user_pk, corpus] = (version, layout)
             self._layouts.move_to_end((user_pk, corpus))

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
+from backread.arrays import np
 from backread.errors import ConflictError, InvalidInputError, NotFoundError, TimeError, TurnTooLargeError
 from backread.store.base import Appended
 from backread.store.indexing import TermHasher, indexed_text
