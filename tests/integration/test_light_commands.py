@@ -59,7 +59,7 @@ def _record() -> None:
         ("show --user ann m1", ["numpy"]),  # turns are in memory as arrays
         ("show --user ann --session s1", ["numpy"]),
         ("export --user ann", ["numpy"]),
-        ("add --user ann --session s2 another", ["snowballstemmer"]),
+        ("add --user ann --session s2 kettles", ["snowballstemmer"]),
         ("verify", ["numpy", "snowballstemmer"]),
     ],
 )

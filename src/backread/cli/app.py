@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any, Final
@@ -29,6 +28,7 @@ from backread.cli import (
 )
 from backread.cli.coercion import taken_as_typed
 from backread.cli.failures import CODES, PipeClosedError, guarded
+from backread.cli.streams import open_streams
 
 __all__ = ["app", "main"]
 
@@ -182,8 +182,5 @@ app.add_typer(_models, name="models", rich_help_panel=_KEEP)
 
 def main() -> None:
     """Run `backread` with the arguments of the process, and exit."""
-    for stream in (sys.stdout, sys.stderr):
-        # A text the terminal's encoding can't show must not stop a command half-way.
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+    open_streams()
     app()
