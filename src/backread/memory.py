@@ -11,7 +11,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Literal, Self
 
-from backread.answering import answer, quote_answer
 from backread.errors import InvalidInputError, NotFoundError
 from backread.finding import exported, grouped_hits, turns_still_there
 from backread.messages import draft_from_message, received
@@ -410,6 +409,8 @@ class Memory:
 
     def answer(self, recall: Recall, *, user_id: str) -> Answer:
         """As `ask`, for evidence that is there already; citations are checked against the turns of `user_id`."""
+        from backread.answering import answer, quote_answer
+
         named = dict.fromkeys(source.turn_id for line in recall.evidence for source in line.sources)
         turns = turns_still_there(self.history(user_id), list(named))
         meter: list[Usage] = []

@@ -1,4 +1,4 @@
-"""The models that the settings name, made ready for `Memory`."""
+"""The models that the settings name, made ready for `Memory`. What isn't named isn't imported."""
 
 from __future__ import annotations
 
@@ -6,11 +6,7 @@ import logging
 
 from backread.errors import ModelNotAvailableError
 from backread.models.base import Embedder, Reranker
-from backread.models.embedders import open_embedder
-from backread.models.fetch import models_dir
-from backread.models.rerankers import open_reranker
 from backread.models.roles import ChatRoles
-from backread.models.splade import open_sparse_encoder
 from backread.retrieval.sparse import MemorySparseIndex
 from backread.settings import Settings
 from backread.types import Degradation
@@ -36,6 +32,9 @@ def configured_embedder(settings: Settings) -> tuple[Embedder | None, Degradatio
 
 def named_embedder(settings: Settings, name: str) -> Embedder:
     """An embedder by name, with the settings' folders and endpoints."""
+    from backread.models.embedders import open_embedder
+    from backread.models.fetch import models_dir
+
     return open_embedder(
         name,
         directory=models_dir(settings.models_dir),
@@ -50,6 +49,9 @@ def configured_reranker(settings: Settings, roles: ChatRoles) -> Reranker | None
     """The reranker the settings name; "llm" works with the chat model of the recall role."""
     if settings.reranker is None:
         return None
+    from backread.models.fetch import models_dir
+    from backread.models.rerankers import open_reranker
+
     return open_reranker(
         settings.reranker,
         directory=models_dir(settings.models_dir),
@@ -65,5 +67,8 @@ def configured_sparse(settings: Settings) -> MemorySparseIndex | None:
     """The index of the sparse encoder the settings name; it lives in memory."""
     if settings.sparse_encoder is None:
         return None
+    from backread.models.fetch import models_dir
+    from backread.models.splade import open_sparse_encoder
+
     encoder = open_sparse_encoder(settings.sparse_encoder, directory=models_dir(settings.models_dir))
     return MemorySparseIndex(encoder, seconds=settings.catch_up_seconds)

@@ -14,13 +14,20 @@ from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from backread.errors import InvalidInputError
+from backread.secret import Address, Secret
 
 __all__ = ["ENVIRONMENT", "Settings", "resolve"]
+
+_SECRET: Mapping[str, type[Secret]] = {"Address | None": Address, "Secret | None": Secret}
+"""What a text becomes that is given for a field of this type."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Settings of a `Memory`.
+
+    Keys are `Secret`s and addresses are `Address`es, made from text where text is given: printing settings, one by one
+    or all together, shows no key.
 
     Attributes:
         path: the store's file.
@@ -55,11 +62,11 @@ class Settings:
     path: Path = field(default_factory=lambda: _data_dir() / "memory.db")
     models_dir: Path | None = None
     embedder: str = "minilm"
-    embedder_base_url: str | None = None
-    embedder_api_key: str | None = field(default=None, repr=False)
+    embedder_base_url: Address | None = None
+    embedder_api_key: Secret | None = None
     reranker: str | None = None
-    reranker_base_url: str | None = None
-    reranker_api_key: str | None = field(default=None, repr=False)
+    reranker_base_url: Address | None = None
+    reranker_api_key: Secret | None = None
     rerank_depth: int = 50
     sparse_encoder: str | None = None
     model: str | None = None
@@ -67,8 +74,8 @@ class Settings:
     recall_model: str | None = None
     answer_model: str | None = None
     judge_model: str | None = None
-    base_url: str | None = None
-    api_key: str | None = field(default=None, repr=False)
+    base_url: Address | None = None
+    api_key: Secret | None = None
     timeout: float = 120.0
     context_window: int = 0
     prices: Path | None = None
@@ -79,6 +86,13 @@ class Settings:
     threads: int = 0
     catch_up_seconds: float = 0.5
     vector_cache_mb: int = 256
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            kind = _SECRET.get(str(item.type))
+            value = getattr(self, item.name)
+            if kind is not None and value is not None and type(value) is not kind:
+                object.__setattr__(self, item.name, kind(value))
 
     @property
     def zone_info(self) -> ZoneInfo:
@@ -187,6 +201,10 @@ def _converted(name: str, value: Any, kind: str, origin: str) -> Any:  # noqa: A
             return float(value)
     except (TypeError, ValueError) as error:
         raise InvalidInputError(f"{name} in {origin} must be a {kind}, not {value!r}") from error
-    if not isinstance(value, str):
-        raise InvalidInputError(f"{name} in {origin} must be text, not {value!r}")
-    return value
+    if isinstance(value, str):
+        return value
+    if kind in _SECRET:
+        if isinstance(value, Secret):
+            return value
+        raise InvalidInputError(f"{name} in {origin} must be text")
+    raise InvalidInputError(f"{name} in {origin} must be text, not {value!r}")

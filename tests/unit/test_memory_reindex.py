@@ -51,7 +51,7 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> dict[str, Embedder]:
             raise NotFoundError(f"no embedder is called {name!r}")
         return made[name]
 
-    monkeypatch.setattr("backread.parts.open_embedder", open_embedder)
+    monkeypatch.setattr("backread.models.embedders.open_embedder", open_embedder)
     return made
 
 

@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from backread.errors import InvalidInputError
+from backread.secret import Secret
 from backread.settings import ENVIRONMENT, Settings, resolve
 
 
@@ -90,7 +91,7 @@ def test_a_configuration_file_that_is_named_must_exist(config: Path) -> None:
 
 def test_the_key_is_never_shown() -> None:
     settings = resolve({"OPENAI_API_KEY": "sk-secret"})
-    assert settings.api_key == "sk-secret"
+    assert settings.api_key == Secret("sk-secret")
     assert "sk-secret" not in repr(settings)
 
 

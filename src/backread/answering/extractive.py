@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
+from backread.arrays import np
 from backread.models.base import Embedder
 from backread.text.analysis import tokens
 from backread.text.cues import ASKS, turn_cues

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any, Final
@@ -29,7 +28,9 @@ from backread.cli import (
     searching,
     serving,
 )
+from backread.cli.coercion import taken_as_typed
 from backread.cli.failures import CODES, PipeClosedError, guarded
+from backread.cli.streams import open_streams
 
 __all__ = ["app", "main"]
 
@@ -45,6 +46,16 @@ _CODES: Final = "\n".join(f"{int(code):>3}  {meaning}" for code, meaning in CODE
 
 class _Group(TyperGroup):
     """The group of all commands; every error of theirs becomes a message and an exit code here."""
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401
+        command = super().get_command(ctx, cmd_name)
+        if command is not None:
+            taken_as_typed(command.get_params(ctx))
+        return command
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401
+        taken_as_typed(self.get_params(ctx))
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 -- typer's own types moved between versions
         try:
@@ -194,8 +205,5 @@ app.add_typer(_models, name="models", rich_help_panel=_KEEP)
 
 def main() -> None:
     """Run `backread` with the arguments of the process, and exit."""
-    for stream in (sys.stdout, sys.stderr):
-        # A text the terminal's encoding can't show must not stop a command half-way.
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+    open_streams()
     app()

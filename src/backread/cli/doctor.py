@@ -18,6 +18,7 @@ from backread.cli.opening import open_memory, store_settings, typed
 from backread.cli.options import AsJson, StorePath
 from backread.cli.output import counted, emit, note, shown, size, table, tell
 from backread.errors import BackreadError, InvalidInputError
+from backread.secret import Secret
 from backread.settings import ENVIRONMENT, Settings, resolve
 
 __all__ = ["Check", "Setting", "doctor"]
@@ -209,7 +210,7 @@ def _counter(settings: Settings) -> Check:
 
 
 def _settings(path: Path | None) -> list[Setting]:
-    """Every setting with its origin; the key is only said to be there or not."""
+    """Every setting with its origin; a key is only said to be there or not."""
     try:
         filed = resolve({name: os.environ[name] for name in ("BACKREAD_CONFIG",) if os.environ.get(name)})
         settings = resolve(path=path)
@@ -219,7 +220,7 @@ def _settings(path: Path | None) -> list[Setting]:
     listed = []
     for name in (item.name for item in fields(Settings)):
         value: Any = getattr(settings, name)
-        if name == "api_key":
+        if type(value) is Secret:
             value = "set" if value else None
         listed.append(Setting(name, None if value is None else str(value), _origin(name, path, filed)))
     return listed

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
 from enum import IntEnum
+from errno import EBADF, EIO, ENOSPC
 from itertools import takewhile
 from typing import Final, cast
 
@@ -41,7 +43,7 @@ CODES: Final[tuple[tuple[ExitCode, str], ...]] = (
     (ExitCode.MODEL, "a model could not do its work"),
     (ExitCode.FAULTS, "verify or doctor found a fault, or rescue could not save everything"),
     (ExitCode.INTERRUPTED, "interrupted; what was stored stays"),
-    (ExitCode.PIPE, "whoever read the output stopped reading"),
+    (ExitCode.PIPE, "the output could not be written: nobody reads it any more, or the disk is full"),
 )
 """Every exit code with its meaning, as the help shows it."""
 
@@ -93,7 +95,11 @@ def guarded(call: Callable[[], object], args: Sequence[str]) -> int:
     except typer.Exit as exit_:
         return exit_.exit_code
     except Exception as error:  # noqa: BLE001 -- the last place: reported as what it is, with a code of its own
-        _report(error, args)
+        with contextlib.suppress(OSError):  # nobody reads stderr either
+            _report(error, args)
+        if _of_output(error):
+            _discard_output()
+            return ExitCode.PIPE
         return exit_code(error)
     if outcome == ExitCode.INTERRUPTED:  # typer's own word for Ctrl-C
         sys.stderr.write("interrupted\n")
@@ -123,10 +129,17 @@ def _told(error: Exception) -> tuple[str, str | None]:
         return getattr(error, "format_message", lambda: str(error))(), hint
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}", "check the path, its permissions and the free disk space"
+    if _of_output(error):
+        return f"the output can't be written: {error}", None
     return (
         f"unexpected {type(error).__name__}: {error}",
         "this is a bug: run again as `backread --debug …` and report it",
     )
+
+
+def _of_output(error: Exception) -> bool:
+    """Whether stdout could not be written. Errors of files name the file, those of the store are our own."""
+    return isinstance(error, OSError) and error.filename is None and error.errno in (EBADF, EIO, ENOSPC)
 
 
 def _discard_output() -> None:

@@ -38,7 +38,7 @@ def open_memory(path: Path | None, *, create: bool = False, embedder: bool = Fal
     """
     from backread.memory import Memory
 
-    settings = store_settings(path)
+    settings = resolve(path=path)
     if not create and not settings.path.exists():
         raise NotFoundError(
             f"there is no store at {settings.path}",

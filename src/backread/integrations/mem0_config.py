@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from backread.errors import InvalidInputError
+from backread.secret import Address, Secret
 from backread.settings import Settings, resolve
 
 __all__ = ["settings_of"]
@@ -90,8 +91,9 @@ def _store(settings: Settings, provider: str, config: Mapping[str, Any]) -> Sett
 def _model(settings: Settings, provider: str, config: Mapping[str, Any]) -> Settings:
     model, base_url, api_key = _endpoint("llm", provider, config, _SAMPLING)
     if base_url is None:
-        return replace(settings, model=model, api_key=api_key or settings.api_key)
-    return replace(settings, model=model, base_url=base_url, api_key=api_key)
+        return replace(settings, model=model, api_key=Secret(api_key) if api_key else settings.api_key)
+    key = None if api_key is None else Secret(api_key)
+    return replace(settings, model=model, base_url=Address(base_url), api_key=key)
 
 
 def _embedder(settings: Settings, provider: str, config: Mapping[str, Any]) -> Settings:
@@ -100,10 +102,12 @@ def _embedder(settings: Settings, provider: str, config: Mapping[str, Any]) -> S
         return replace(settings, embedder=f"st:{_named('embedder', config)}")
     model, base_url, api_key = _endpoint("embedder", provider, config, ("embedding_dims",))
     dimension = config.get("embedding_dims")
-    if base_url is None and settings.base_url is None:  # both are OpenAI's own, which has one key for both
-        api_key = api_key or settings.embedder_api_key or settings.api_key
+    address = None if base_url is None else Address(base_url)
+    key = None if api_key is None else Secret(api_key)
+    if address is None and settings.base_url is None:  # both are OpenAI's own, which has one key for both
+        key = key or settings.embedder_api_key or settings.api_key
     name = f"openai:{model}" if dimension is None else f"openai:{model}@{dimension}"
-    return replace(settings, embedder=name, embedder_base_url=base_url, embedder_api_key=api_key)
+    return replace(settings, embedder=name, embedder_base_url=address, embedder_api_key=key)
 
 
 def _endpoint(

@@ -6,9 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
-import numpy as np
-from numpy.typing import NDArray
-
+from backread.arrays import NDArray, np
 from backread.types import Usage
 
 __all__ = ["ChatMessage", "ChatModel", "ChatReply", "Embedder", "Reranker", "SparseEncoder", "SparseVector", "Tagger"]

@@ -17,9 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
-import numpy as np
-from numpy.typing import NDArray
-
+from backread.arrays import NDArray, np
 from backread.errors import ModelOutputError, StoreBusyError, StoreCorruptError, StoreError
 from backread.models.base import Embedder
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from backread.models.base import ChatModel
-from backread.models.fetch import models_dir
-from backread.models.local import PREFIX, open_local
-from backread.models.openai import OpenAIChat
 from backread.models.roles import ChatRoles
 from backread.settings import Settings
 
@@ -38,6 +35,10 @@ def open_roles(settings: Settings) -> ChatRoles:
 
 
 def _open(model: str, settings: Settings) -> ChatModel:
+    from backread.models.fetch import models_dir  # not for who has no chat model
+    from backread.models.local import PREFIX, open_local
+    from backread.models.openai import OpenAIChat
+
     if model.startswith(PREFIX):
         return open_local(
             model,

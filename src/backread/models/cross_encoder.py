@@ -10,10 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from backread import forking
+from backread.arrays import NDArray, np
 from backread.errors import ModelOutputError
 from backread.models.onnx_text import OnnxText
 from backread.text.fencing import safe

@@ -12,6 +12,7 @@ from backread.models.base import Embedder
 from backread.models.onnx import OnnxEmbedder
 from backread.models.openai_embeddings import OpenAIEmbedder
 from backread.models.sentence_transformers import Dtype, SentenceTransformersEmbedder
+from backread.secret import Secret
 
 __all__ = ["EMBEDDERS", "PRESETS", "Preset", "open_embedder"]
 
@@ -65,8 +66,8 @@ def open_embedder(
     *,
     directory: Path,
     threads: int | None = None,
-    base_url: str | None = None,
-    api_key: str | None = None,
+    base_url: str | Secret | None = None,
+    api_key: str | Secret | None = None,
     timeout: float = 60.0,
     http_client: Any = None,  # noqa: ANN401 -- an httpx2.Client
 ) -> Embedder:

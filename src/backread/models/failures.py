@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from backread.errors import ContextWindowError, ModelNotAvailableError, ModelOutputError, ModelRequestError
 from backread.models.completions import short
 from backread.models.context_window import RAISE_WINDOW, overflow
+from backread.secret import Access
 
 __all__ = ["detail_of", "error_inside", "mapped_failures", "retry_after", "words_of"]
 
@@ -23,8 +24,10 @@ _HINTS = {
 
 
 @contextlib.contextmanager
-def mapped_failures(where: str, base_url: str, timeout: float) -> Iterator[None]:
+def mapped_failures(where: str, reached: Access, timeout: float) -> Iterator[None]:
     """Errors of the client and of its transport become `ModelError`s that say where.
+
+    They are not chained: the client's own hold the request, and what they say may repeat a key.
 
     Raises:
         ModelNotAvailableError: nothing answers.
@@ -35,23 +38,24 @@ def mapped_failures(where: str, base_url: str, timeout: float) -> Iterator[None]
 
     try:
         yield
-    except openai.APITimeoutError as error:
-        raise _timeout(where, timeout) from error
+    except openai.APITimeoutError:
+        raise _timeout(where, timeout) from None
     except openai.APIConnectionError as error:
-        raise _connection(error.__cause__ or error, where, base_url) from error
+        raise _connection(error.__cause__ or error, where, reached) from None
     except openai.APIStatusError as error:
-        said = f"{where}: HTTP {error.status_code}: {detail_of(error.body) or short(error.message)}"
-        raise _error(error.status_code, error.body, said, error.response.headers) from error
+        body = reached.cleaned(error.body)
+        said = f"{where}: HTTP {error.status_code}: {detail_of(body) or _words(error.message, reached)}"
+        raise _error(error.status_code, body, said, error.response.headers) from None
     except openai.OpenAIError as error:
-        raise ModelRequestError(f"{where}: {short(str(error))}") from error
+        raise ModelRequestError(f"{where}: {_words(error, reached)}") from None
     except ValueError as error:
-        raise ModelOutputError(f"{where}: the answer is not JSON: {short(str(error))}") from error
+        raise ModelOutputError(f"{where}: the answer is not JSON: {_words(error, reached)}") from None
     except Exception as error:  # the transport's own, out of a stream that breaks
         if type(error).__module__.split(".")[0] not in ("httpx", "httpx2"):
             raise
         if "Timeout" in type(error).__name__:
-            raise _timeout(where, timeout) from error
-        raise _connection(error, where, base_url) from error
+            raise _timeout(where, timeout) from None
+        raise _connection(error, where, reached) from None
 
 
 def error_inside(error: object, where: str) -> ModelRequestError:
@@ -117,7 +121,11 @@ def _timeout(where: str, timeout: float) -> ModelRequestError:
     return ModelRequestError(f"{where}: no answer within {timeout:g} seconds", retryable=True)
 
 
-def _connection(cause: BaseException, where: str, base_url: str) -> ModelRequestError | ModelNotAvailableError:
+def _connection(cause: BaseException, where: str, reached: Access) -> ModelRequestError | ModelNotAvailableError:
     if type(cause).__name__ in _BROKEN:
-        return ModelRequestError(f"{where}: the connection broke: {short(str(cause))}", retryable=True)
-    return ModelNotAvailableError(f"{where}: {short(str(cause))}", hint=f"is a server running at {base_url}?")
+        return ModelRequestError(f"{where}: the connection broke: {_words(cause, reached)}", retryable=True)
+    return ModelNotAvailableError(f"{where}: {_words(cause, reached)}", hint=f"is a server running at {reached.shown}?")
+
+
+def _words(error: object, reached: Access) -> str:
+    return short(str(reached.cleaned(str(error))))

@@ -18,6 +18,7 @@ from typing import Self
 from backread.errors import InvalidInputError, ModelNotAvailableError, ModelRequestError
 from backread.models.sources import DEFAULT_HUB, probe
 from backread.models.specs import ModelFile, ModelSpec
+from backread.secret import Access
 
 __all__ = ["HubFile", "ask_hub", "known_hub"]
 
@@ -91,9 +92,9 @@ def ask_hub(file: HubFile, *, endpoint: str | None = None) -> ModelSpec:
         found = huggingface_hub.get_hf_file_metadata(url)
     except ModelRequestError as error:
         raise ModelNotAvailableError(f"the hub can't be asked for {file.name}: {error}", hint=hint) from error
-    except Exception as error:  # those of the hub client's HTTP library, another one in every major version
-        reason = " ".join(str(error).split())[:300]
-        raise ModelNotAvailableError(f"the hub does not give {file.name}: {reason}", hint=hint) from error
+    except Exception as error:  # noqa: BLE001 -- of the hub client's HTTP library, another one in every version
+        reason = " ".join(Access(endpoint).cleaned(str(error)).split())[:300]
+        raise ModelNotAvailableError(f"the hub does not give {file.name}: {reason}", hint=hint) from None
     if not _SHA256.fullmatch(found.etag or "") or not found.size or not found.commit_hash:
         raise ModelNotAvailableError(f"the hub gives no sha256 for {file.name}, so it can't be checked", hint=hint)
     return file.spec(found.commit_hash, str(found.etag), found.size)

@@ -13,13 +13,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
+from backread.arrays import NDArray, np
 from backread.errors import ModelNotAvailableError, ModelOutputError
-from backread.models.completions import short
-from backread.models.failures import detail_of, error_inside
 from backread.models.json_endpoint import JsonEndpoint, address
+from backread.secret import Secret
 from backread.text.fencing import safe
 
 __all__ = ["HttpReranker"]
@@ -53,9 +50,9 @@ class HttpReranker:
         self,
         model: str | None,
         *,
-        base_url: str,
+        base_url: str | Secret,
         shape: Literal["results", "tei"] = "results",
-        api_key: str | None = None,
+        api_key: str | Secret | None = None,
         name: str | None = None,
         needs_key: bool = False,
         timeout: float = 60.0,
@@ -110,10 +107,7 @@ class HttpReranker:
         answer = self._endpoint.post(body)
         items = answer.get("results") if isinstance(answer, Mapping) else answer
         if not isinstance(items, list):
-            if isinstance(answer, Mapping) and answer.get("error"):
-                raise error_inside(answer["error"], self._endpoint.where)
-            said = detail_of(answer) or short(str(answer))
-            raise ModelOutputError(f"{self._endpoint.where}: the answer holds no scores: {said}")
+            raise self._endpoint.unusable(answer, "scores")
         return self._scores(items, len(texts))
 
     def _scores(self, items: Sequence[object], count: int) -> NDArray[np.float32]:

@@ -14,13 +14,15 @@ from backread import forking
 from backread.errors import (
     ContextWindowError,
     InvalidInputError,
+    ModelError,
     ModelNotAvailableError,
     ModelOutputError,
     ModelRequestError,
 )
 from backread.models.completions import short
 from backread.models.context_window import overflow
-from backread.models.failures import detail_of, retry_after, words_of
+from backread.models.failures import detail_of, error_inside, retry_after, words_of
+from backread.secret import Access, Secret, quiet_logs, reveal, shown_url
 
 __all__ = ["JsonEndpoint", "address"]
 
@@ -37,7 +39,7 @@ class JsonEndpoint:
     Args:
         url: the full address.
         what: the part it serves, named in every message ("embedder 'openai:nomic'").
-        api_key: sent as a bearer token; None sends none.
+        api_key: sent as a bearer token; None sends none. User name and password in the address go before it.
         timeout: seconds without a sign of the server.
         http_client: an `httpx2.Client` to send through, for proxies and for tests.
 
@@ -50,14 +52,13 @@ class JsonEndpoint:
         url: str,
         *,
         what: str,
-        api_key: str | None = None,
+        api_key: str | Secret | None = None,
         timeout: float = 60.0,
         http_client: Any = None,  # noqa: ANN401 -- httpx2 is imported at the first call
     ) -> None:
         if not _is_address(url):
-            raise InvalidInputError(f"{what}: not an http(s) address: {url!r}")
-        self.url, self.what = url, what
-        self._api_key, self._timeout = api_key, timeout
+            raise InvalidInputError(f"{what}: not an http(s) address: {shown_url(url)!r}")
+        self._access, self.what, self._timeout = Access(url, api_key), what, timeout
         self._given, self._client = http_client, http_client
         self._lock = forking.Lock()
         forking.in_child(self._renew)
@@ -77,27 +78,37 @@ class JsonEndpoint:
         """
         import httpx2
 
-        headers = {"Authorization": f"Bearer {self._api_key}"} if self._api_key else {}
+        reached = self._access
+        # Causes are not chained: they hold the request, and what they say may repeat a key.
         try:
-            response = self._open().post(self.url, json=body, headers=headers, follow_redirects=False)
-        except httpx2.TimeoutException as error:
+            response = self._open().post(
+                reached.url, params=reached.params, json=body, headers=reached.headers, follow_redirects=False
+            )
+        except httpx2.TimeoutException:
             raise ModelRequestError(
                 f"{self.where}: no answer within {self._timeout:g} seconds", retryable=True
-            ) from error
+            ) from None
         except httpx2.ConnectError as error:
             raise ModelNotAvailableError(
-                f"{self.where}: {short(str(error))}", hint=f"is a server running at {self.url}?"
-            ) from error
+                f"{self.where}: {self._said(error)}", hint=f"is a server running at {self.url}?"
+            ) from None
         except httpx2.HTTPError as error:
             raise ModelRequestError(
-                f"{self.where}: the connection broke: {short(str(error))}", retryable=True
-            ) from error
+                f"{self.where}: the connection broke: {self._said(error)}", retryable=True
+            ) from None
         if response.status_code != 200:
             raise self._refusal(response)
         try:
             return response.json()
         except ValueError as error:
-            raise ModelOutputError(f"{self.where}: the answer is not JSON: {short(str(error))}") from error
+            raise ModelOutputError(f"{self.where}: the answer is not JSON: {self._said(error)}") from None
+
+    def unusable(self, answer: object, what: str) -> ModelError:
+        """The error for an answer without `what` was asked for: its own where it is one, else with its words."""
+        told = self._access.cleaned(answer)
+        if isinstance(told, Mapping) and told.get("error"):
+            return error_inside(told["error"], self.where)
+        return ModelOutputError(f"{self.where}: the answer holds no {what}: {detail_of(told) or short(str(told))}")
 
     def close(self) -> None:
         """Close the connections. A later call opens new ones, unless `http_client` was given."""
@@ -107,6 +118,11 @@ class JsonEndpoint:
             client.close()
 
     @property
+    def url(self) -> str:
+        """The address as it may be shown."""
+        return self._access.shown
+
+    @property
     def where(self) -> str:
         """The part and its address, for messages."""
         return f"{self.what} at {self.url}"
@@ -114,10 +130,14 @@ class JsonEndpoint:
     def _open(self) -> Any:  # noqa: ANN401
         import httpx2
 
+        quiet_logs()
         with self._lock:
             if self._client is None:
                 self._client = httpx2.Client(timeout=self._timeout)
             return self._client
+
+    def _said(self, error: Exception) -> str:
+        return short(str(self._access.cleaned(str(error))))
 
     def _refusal(self, response: Any) -> ModelRequestError:  # noqa: ANN401
         """The error for any status but 200; 429 and 5xx may pass, a text that is too long never will."""
@@ -126,6 +146,7 @@ class JsonEndpoint:
             body = response.json()
         except ValueError:
             body = response.text
+        body = self._access.cleaned(body)
         detail = detail_of(body) or "no reason given"
         said = f"{self.where}: HTTP {status}: {detail}"
         words = words_of(body, detail)
@@ -141,15 +162,16 @@ class JsonEndpoint:
         )
 
 
-def address(base_url: str, ending: str, *, bare: str = "") -> str:
+def address(base_url: str | Secret, ending: str, *, bare: str = "") -> str:
     """The full address for a base URL: `ending` added unless it is there, and `bare` before it where there is no path.
 
     What can't be read as an address is given back as it is; `JsonEndpoint` refuses it.
     """
+    given = reveal(base_url)
     try:
-        parts = urllib.parse.urlsplit(base_url.strip())
+        parts = urllib.parse.urlsplit(given.strip())
     except ValueError:
-        return base_url
+        return given
     path = parts.path.rstrip("/")
     whole = path if path.endswith(ending) else f"{path or bare}{ending}"
     return urllib.parse.urlunsplit(parts._replace(path=whole))

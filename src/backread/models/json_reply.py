@@ -13,8 +13,6 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import json_repair
-
 __all__ = ["Candidate", "candidates", "starts_complete"]
 
 MOST_BROKEN = 100
@@ -108,6 +106,8 @@ def _regions(text: str) -> Iterator[_Region]:
 
 
 def _repaired(text: str) -> object:
+    import json_repair
+
     try:
         return json_repair.repair_json(text, return_objects=True, skip_json_loads=True)
     except (ValueError, RecursionError):  # numbers of thousands of digits, brackets thousands deep

@@ -15,9 +15,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
+from backread.arrays import NDArray, np
 from backread.errors import InvalidInputError, ModelOutputError
 from backread.models.base import ChatMessage, ChatModel, ChatReply
 from backread.text.fencing import fence, quote, safe

@@ -21,9 +21,7 @@ from functools import cache
 from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
+from backread.arrays import NDArray, np
 from backread.errors import InvalidInputError, MissingExtraError, ModelNotAvailableError, ModelOutputError
 from backread.models.base import Compressor
 from backread.models.sentence_transformers import Weights

@@ -16,10 +16,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
 from backread import forking
+from backread.arrays import NDArray, np
 from backread.errors import ModelOutputError
 from backread.models.fetch import find, not_available
 from backread.models.onnx_session import open_session

@@ -13,10 +13,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from backread import forking
+from backread.arrays import NDArray, np
 from backread.errors import ModelNotAvailableError, ModelOutputError
 from backread.models.onnx_session import open_session
 from backread.text.fencing import safe

@@ -21,6 +21,7 @@ from backread.models.context_window import RAISE_WINDOW, WINDOW_SOURCES, estimat
 from backread.models.failures import detail_of, error_inside, mapped_failures, words_of
 from backread.models.refusals import Refusals
 from backread.models.thinking import VisibleText
+from backread.secret import Access, Secret, quiet_logs, reveal
 
 __all__ = ["OpenAIChat"]
 
@@ -43,7 +44,8 @@ class OpenAIChat:
     Args:
         model: as the endpoint calls it.
         base_url: with or without "/v1" ("http://localhost:8000" becomes ".../v1"; a longer path is kept);
-            None is OpenAI's own, which needs a key.
+            None is OpenAI's own, which needs a key. Its parameters go with every request; a user name and password
+            in it are sent in place of the key.
         api_key: None sends a placeholder, which local servers ignore.
         timeout: seconds without a sign of the server.
         context_window: tokens of prompt and reply together; a prompt that is larger by estimate is not sent. None asks
@@ -56,8 +58,8 @@ class OpenAIChat:
         self,
         model: str,
         *,
-        base_url: str | None = None,
-        api_key: str | None = None,
+        base_url: str | Secret | None = None,
+        api_key: str | Secret | None = None,
         timeout: float = 120.0,
         context_window: int | None = None,
         extra: Mapping[str, Any] | None = None,
@@ -65,8 +67,7 @@ class OpenAIChat:
     ) -> None:
         self._model = model
         self._configured = base_url is not None or api_key is not None
-        self._base_url = _api_root(base_url or HOSTED)
-        self._api_key = api_key or "none"
+        self._access = Access(_api_root(reveal(base_url or HOSTED)), api_key)
         self._timeout = timeout
         self._window, self._window_known = context_window, context_window is not None
         self._limit = context_window
@@ -88,8 +89,8 @@ class OpenAIChat:
 
     @property
     def base_url(self) -> str:
-        """The address that is called, without a trailing slash."""
-        return self._base_url
+        """The address that is called, without a trailing slash, and without what may be a key."""
+        return self._access.shown
 
     @property
     def refused(self) -> tuple[str, ...]:
@@ -126,6 +127,7 @@ class OpenAIChat:
         completion = Completion()
         self._read(answer, completion)
         if not completion.answered:
+            answer = self._access.cleaned(answer)
             detail = detail_of(answer) or short(str(answer))
             raise ModelOutputError(f"{self._where}: the answer has no choices: {detail}")
         return self._finish(completion, purpose, started, sent)
@@ -190,11 +192,14 @@ class OpenAIChat:
                 f"chat model {self._model!r} has no endpoint",
                 hint="set OPENAI_API_KEY, or OPENAI_BASE_URL for a server of your own",
             )
+        quiet_logs()
         with self._lock:
             if self._client is None:
                 self._client = openai.OpenAI(
-                    api_key=self._api_key,
-                    base_url=self._base_url,
+                    api_key="none",
+                    base_url=self._access.url,
+                    default_headers=self._access.headers,
+                    default_query=self._access.params,
                     timeout=self._timeout,
                     max_retries=0,
                     http_client=self._http_client
@@ -210,7 +215,7 @@ class OpenAIChat:
 
     @property
     def _host(self) -> str | None:
-        return urllib.parse.urlsplit(self._base_url).hostname
+        return urllib.parse.urlsplit(self._access.url).hostname
 
     def _fits(self, messages: Sequence[ChatMessage], max_tokens: int) -> int:
         """Tokens of the prompt by estimate.
@@ -256,7 +261,8 @@ class OpenAIChat:
             try:
                 result = send(adapted)
             except openai.APIStatusError as error:
-                words = words_of(error.body, detail_of(error.body) or error.message)
+                body_said = self._access.cleaned(error.body)
+                words = words_of(body_said, detail_of(body_said) or self._access.cleaned(error.message))
                 blamed = None
                 if overflow(words, error.body) is None:
                     blamed = self._refusals.blamed(adapted, error.status_code, words, error.param)
@@ -299,7 +305,7 @@ class OpenAIChat:
         if not isinstance(answer, Mapping):
             return ""
         if error := answer.get("error"):
-            raise error_inside(error, self._where)
+            raise error_inside(self._access.cleaned(error), self._where)
         return completion.read(answer)
 
     def _finish(self, completion: Completion, purpose: str, started: float, sent: int) -> ChatReply:
@@ -323,8 +329,8 @@ class OpenAIChat:
         import openai
 
         path, read = source
-        parts = urllib.parse.urlsplit(self._base_url)
-        url = f"{parts.scheme}://{parts.netloc}{path}" if path.startswith("/") else f"{self._base_url}/{path}"
+        parts = urllib.parse.urlsplit(self._access.url)
+        url = f"{parts.scheme}://{parts.netloc}{path}" if path.startswith("/") else f"{self._access.url}/{path}"
         try:
             answer = self._open().get(url, cast_to=object, options={"timeout": PROBE_SECONDS})
         except (openai.OpenAIError, ValueError):
@@ -332,15 +338,18 @@ class OpenAIChat:
         return read(answer, self._model) if isinstance(answer, Mapping) else None
 
     def _mapped(self) -> contextlib.AbstractContextManager[None]:
-        return mapped_failures(self._where, self._base_url, self._timeout)
+        return mapped_failures(self._where, self._access, self._timeout)
 
     @property
     def _where(self) -> str:
-        return f"{self._model} at {self._base_url}"
+        return f"{self._model} at {self.base_url}"
 
 
 def _api_root(base_url: str) -> str:
     """The address the client wants: "/v1" added to a bare host, "/chat/completions" and slashes taken off the end."""
-    parts = urllib.parse.urlsplit(base_url.strip())
+    try:
+        parts = urllib.parse.urlsplit(base_url.strip())
+    except ValueError:
+        return base_url  # refused by the first call
     path = parts.path.rstrip("/").removesuffix("/chat/completions") or "/v1"
     return urllib.parse.urlunsplit(parts._replace(path=path))

@@ -12,14 +12,11 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
 from backread import forking
+from backread.arrays import NDArray, np
 from backread.errors import InvalidInputError, ModelNotAvailableError, ModelOutputError
-from backread.models.completions import short
-from backread.models.failures import detail_of, error_inside
 from backread.models.json_endpoint import JsonEndpoint, address
+from backread.secret import Secret
 from backread.text.fencing import safe
 
 __all__ = ["OpenAIEmbedder"]
@@ -63,8 +60,8 @@ class OpenAIEmbedder:
         self,
         model: str,
         *,
-        base_url: str | None = None,
-        api_key: str | None = None,
+        base_url: str | Secret | None = None,
+        api_key: str | Secret | None = None,
         dimension: int | None = None,
         max_tokens: int = 512,
         query_prompt: str = "",
@@ -164,10 +161,7 @@ class OpenAIEmbedder:
         answer = self._endpoint.post(body)
         data = answer.get("data") if isinstance(answer, Mapping) else None
         if not isinstance(data, list):
-            if isinstance(answer, Mapping) and answer.get("error"):
-                raise error_inside(answer["error"], self._endpoint.where)
-            said = detail_of(answer) or short(str(answer))
-            raise ModelOutputError(f"{self._endpoint.where}: the answer holds no vectors: {said}")
+            raise self._endpoint.unusable(answer, "vectors")
         items = self._in_order(data, len(texts))
         return np.stack([self._vector(item, place, len(texts)) for place, item in enumerate(items, 1)])
 

@@ -21,6 +21,7 @@ from backread.models.cross_encoder import OnnxCrossEncoder
 from backread.models.http_rerank import HttpReranker
 from backread.models.llm_rerank import LLMReranker
 from backread.models.onnx_hub import ONNX_MODELS, find_onnx
+from backread.secret import Secret
 
 __all__ = ["ENDPOINTS", "RERANKERS", "Endpoint", "open_reranker"]
 
@@ -58,8 +59,8 @@ def open_reranker(
     *,
     directory: Path,
     threads: int | None = None,
-    base_url: str | None = None,
-    api_key: str | None = None,
+    base_url: str | Secret | None = None,
+    api_key: str | Secret | None = None,
     chat: ChatModel | None = None,
     timeout: float = 60.0,
     http_client: Any = None,  # noqa: ANN401 -- an httpx2.Client

@@ -18,9 +18,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
+from backread.arrays import NDArray, np
 from backread.errors import MissingExtraError, ModelNotAvailableError, ModelOutputError
 from backread.models.base import SparseVector
 from backread.text.fencing import safe

@@ -21,6 +21,7 @@ from typing import Any, Protocol
 
 from backread.errors import ModelNotAvailableError, ModelRequestError
 from backread.models.specs import ModelFile, ModelSpec
+from backread.secret import Access, shown_url
 
 __all__ = ["HubSource", "PathSource", "Progress", "Source", "UrlSource", "probe"]
 
@@ -132,8 +133,9 @@ class HubSource:
                 endpoint=endpoint,
                 **options,
             )
-        except Exception as error:  # those of the hub client's HTTP library, another one in every major version
-            raise ModelRequestError(f"{file.name}: {_reason(error.__cause__ or error)}") from error
+        except Exception as error:  # noqa: BLE001 -- of the hub client's HTTP library, another one in every version
+            reason = Access(endpoint).cleaned(_reason(error.__cause__ or error))
+            raise ModelRequestError(f"{file.name}: {reason}") from None  # the cause says the address as it is
 
 
 class UrlSource:
@@ -148,7 +150,7 @@ class UrlSource:
 
     def describe(self, spec: ModelSpec) -> str:
         """The address, without user and password."""
-        return f"address {_without_user(self.url)}"
+        return f"address {shown_url(self.url)}"
 
     def get(self, spec: ModelSpec, into: Path, on_progress: Progress) -> None:
         """Download each file; every failure is final, because the user named this place."""
@@ -159,7 +161,7 @@ class UrlSource:
             try:
                 _stream(address, into / file.name, file.size, counter)
             except _NETWORK as error:
-                raise ModelNotAvailableError(f"{_without_user(address)}: {_reason(error)}") from error
+                raise ModelNotAvailableError(_told(error, address)) from None
         counter.finish()
 
 
@@ -201,14 +203,14 @@ def probe(url: str) -> None:
     except urllib.error.HTTPError as error:
         error.close()
     except _NETWORK as error:
-        raise ModelRequestError(f"{_reason(error)} ({_without_user(url)})") from error
+        raise ModelRequestError(_told(error, url)) from None
 
 
 def _open(url: str, seconds: float, *, method: str = "GET") -> http.client.HTTPResponse:
     """An open response; http(s) only. User and password in the URL become a header that redirects don't carry."""
     parts = urllib.parse.urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"not an http(s) address: {_without_user(url)}")
+        raise ValueError(f"not an http(s) address: {shown_url(url)}")
     address = urllib.parse.urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
     headers = {"User-Agent": "backread"}
     request = urllib.request.Request(address, headers=headers, method=method)
@@ -219,10 +221,8 @@ def _open(url: str, seconds: float, *, method: str = "GET") -> http.client.HTTPR
     return response
 
 
-def _without_user(url: str) -> str:
-    """The URL without user, password and query, which may hold a key."""
-    parts = urllib.parse.urlsplit(url)
-    return urllib.parse.urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], query=""))
+def _told(error: Exception, url: str) -> str:
+    return f"{Access(url).cleaned(_reason(error))} ({shown_url(url)})"
 
 
 def _stream(url: str, target: Path, size: int, counter: _Counter) -> None:

@@ -10,10 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
 from backread import forking
+from backread.arrays import NDArray, np
 from backread.errors import ModelOutputError, NotFoundError
 from backread.models.base import SparseEncoder, SparseVector
 from backread.models.onnx_hub import find_onnx

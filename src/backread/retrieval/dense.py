@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from backread.arrays import NDArray, np
 from backread.models.base import Embedder
 from backread.retrieval.base import Scored, ranking
 from backread.store.corpus import Corpus

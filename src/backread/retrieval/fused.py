@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-import numpy as np
-
+from backread.arrays import np
 from backread.retrieval.base import Scored, Scorer, ranking
 from backread.retrieval.fusion import interpolation, reciprocal_rank_fusion
 from backread.store.corpus import Corpus
@@ -15,7 +14,7 @@ from backread.types import Ranking
 __all__ = ["FusedRetriever"]
 
 
-_LOWEST = np.float32(1e-9)
+_LOWEST = 1e-9
 
 
 class FusedRetriever:
@@ -66,7 +65,7 @@ class FusedRetriever:
             fused = reciprocal_rank_fusion([first.scores, second.scores], k=self._k, depth=wanted)
         matched = (first.scores > 0) | (second.scores > 0)
         # The lowest of both lists has 0 when normalised, and still is a match.
-        scores = np.where(matched, np.maximum(fused, _LOWEST), np.float32(0))
+        scores = np.where(matched, np.maximum(fused, np.float32(_LOWEST)), np.float32(0))
         return Scored(scores, first.degraded + second.degraded)
 
     def search(self, corpus: Corpus, question: str, top_k: int) -> Ranking:

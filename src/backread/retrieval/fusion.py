@@ -7,15 +7,14 @@ Pure functions on arrays of shape (size,), one value per unit of the same corpus
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
+from backread.arrays import NDArray, np
 from backread.errors import InvalidInputError
 
 __all__ = ["interpolation", "min_max", "reciprocal_rank_fusion"]
 
-Scores = NDArray[np.float32]
+Scores: TypeAlias = "NDArray[np.float32]"
 
 
 def min_max(scores: Scores) -> Scores:

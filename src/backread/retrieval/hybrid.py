@@ -26,9 +26,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from backread.arrays import NDArray, np
 from backread.models.base import Embedder
 from backread.retrieval.base import Scored, best, ranking
 from backread.retrieval.bm25 import Bm25Retriever
@@ -42,7 +40,7 @@ from backread.types import Ranking
 
 __all__ = ["HybridRetriever", "HybridWeights"]
 
-_LOWEST = np.float32(1e-3)
+_LOWEST = 1e-3
 _ALSO = 50  # best by text whose cosines, and those of their sessions, count whether or not they are near the question
 
 
@@ -128,7 +126,7 @@ class HybridRetriever:
             matched = self._named(corpus, question, named)
         if not matched.any():
             return Scored(nothing, dense.degraded)
-        total += _LOWEST - total[matched].min()
+        total += np.float32(_LOWEST) - total[matched].min()
         return Scored(np.where(matched, total, nothing).astype(np.float32), dense.degraded)
 
     def _named(self, corpus: Corpus, question: str, named: Sequence[str]) -> NDArray[np.bool_]:

@@ -6,8 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-import numpy as np
-
+from backread.arrays import np
 from backread.models.base import Embedder
 from backread.models.embed_each import embed_each
 from backread.store.base import TURNS, PendingDoc, Progress, TurnStore

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+from backread.arrays import NDArray, np
 
 __all__ = ["session_prior"]
 

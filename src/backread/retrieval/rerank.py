@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
+from backread.arrays import NDArray, np
 from backread.errors import InvalidInputError, ModelError, ModelOutputError
 from backread.models.base import Reranker
 from backread.retrieval.base import Retriever, compares_vectors
@@ -28,7 +26,7 @@ POOL = 3
 
 _LOWEST = 700.0
 
-Scores = NDArray[np.float32]
+Scores: TypeAlias = "NDArray[np.float32]"
 
 
 class RerankedRetriever:

@@ -19,10 +19,8 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
 from backread import forking
+from backread.arrays import NDArray, np
 from backread.errors import InvalidInputError
 from backread.models.base import SparseEncoder, SparseVector
 from backread.retrieval.base import Scored, ranking

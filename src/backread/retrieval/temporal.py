@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
+from backread.arrays import NDArray, np
 from backread.store.corpus import Corpus
 from backread.store.layout import UNKNOWN_TIME
 from backread.text.cues import TELLS_TIME, NamedDate
 
 __all__ = ["date_match", "said_around", "tells_time"]
 
-_MONTH_SHARE = np.float32(0.3)
+_MONTH_SHARE = 0.3
 _DAYS_AFTER = 7
 
 
@@ -34,7 +32,7 @@ def date_match(said_us: NDArray[np.int64], dates: Iterable[NamedDate]) -> NDArra
     best = np.zeros(len(said_us), dtype=np.float32)
     for date in dates:
         fits = known & (month == date.month) & (date.year is None or year == date.year)
-        share = np.where(fits, np.float32(1) if date.day is None else _MONTH_SHARE, np.float32(0))
+        share = np.where(fits, np.float32(1) if date.day is None else np.float32(_MONTH_SHARE), np.float32(0))
         if date.day is not None:
             named = _named_day(year, date)
             after = (day - named).astype(np.int64)  # NaT gives a number far below 0

@@ -158,11 +158,16 @@ async def _answered(request: Request, work: Awaitable[Response]) -> Response:
     except _RefusedError as error:
         return _error(error.status, str(error), error.code)
     except httpx2.TimeoutException as error:
-        _log.warning("the server behind took too long: %r", error)
+        _log.warning("the server behind took too long: %s", _said(request, error))
         return _error(504, "the server behind took too long", "upstream_timeout")
     except httpx2.HTTPError as error:
-        _log.warning("the server behind can't be reached: %r", error)
+        _log.warning("the server behind can't be reached: %s", _said(request, error))
         return _error(502, "the server behind can't be reached, or broke off", "upstream_unreachable")
+
+
+def _said(request: Request, error: httpx2.HTTPError) -> str:
+    proxy: _Proxy = request.state.proxy
+    return str(proxy.upstream.access.cleaned(repr(error)))
 
 
 class _Proxy:
@@ -177,7 +182,7 @@ class _Proxy:
         user_id: str | None,
         recall_seconds: float,
     ) -> None:
-        self._upstream, self._client, self._conversations = upstream, client, conversations
+        self.upstream, self._client, self._conversations = upstream, client, conversations
         self._forms = Forms()
         self._keyed, self._user_id, self._recall_seconds = keyed, user_id, recall_seconds
 
@@ -187,8 +192,8 @@ class _Proxy:
         if name is not None and leads_elsewhere(name):
             raise _RefusedError(404, f"there is no model {name!r}", "model_not_found")
         response = await self._send(request, "/models" if name is None else f"/models/{name}", None)
-        answer = await _while_there(request, response.aread())
-        return Response(answer, response.status_code, passed_back(response.headers.multi_items()))
+        answer = self.upstream.access.cleaned(await _while_there(request, response.aread()))
+        return Response(answer, response.status_code, self._headers(response))
 
     async def through(self, request: Request) -> Response:
         """The server's own answer to what is none of ours: embeddings, completions of a text, …; nothing is kept."""
@@ -201,7 +206,7 @@ class _Proxy:
         if response.is_redirect:
             await response.aclose()
             raise _RefusedError(502, "the server behind leads elsewhere", "upstream_redirect")
-        return _Stream(response.aiter_bytes(), response, passed_back(response.headers.multi_items()))
+        return _Stream(response.aiter_bytes(), response, self._headers(response))
 
     async def chat(self, request: Request) -> Response:
         """A chat completion, with memory."""
@@ -269,20 +274,27 @@ class _Proxy:
                 chat.recall, chat.refused = None, True
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if response.is_success and kind == "text/event-stream":
-            return _Stream(self._streamed(chat, response), response, _passed(chat, response))
+            return _Stream(self._streamed(chat, response), response, self._passed(chat, response))
         try:
-            answer = await _while_there(request, response.aread())
+            answer = self.upstream.access.cleaned(await _while_there(request, response.aread()))
         finally:
             await response.aclose()
         if response.is_redirect:
             raise _RefusedError(502, "the server behind leads elsewhere", "upstream_redirect")
         if response.is_success:
             answer = await self._whole(chat, answer)
-        return Response(answer, response.status_code, _passed(chat, response))
+        return Response(answer, response.status_code, self._passed(chat, response))
+
+    def _headers(self, response: httpx2.Response) -> dict[str, str]:
+        """What the client gets of the headers; the key of the server behind is not in them, whatever it repeats."""
+        return passed_back(self.upstream.access.cleaned(response.headers.multi_items()))
+
+    def _passed(self, chat: _Chat, response: httpx2.Response) -> dict[str, str]:
+        return {**self._headers(response), **chat.headers()}
 
     async def _send(self, request: Request, path: str, content: bytes | None) -> httpx2.Response:
-        url = self._upstream.base_url + path + (f"?{request.url.query}" if request.url.query else "")
-        headers = self._upstream.headers(request.headers, keyed=self._keyed)
+        url = self.upstream.base_url + path + (f"?{request.url.query}" if request.url.query else "")
+        headers = self.upstream.headers(request.headers, keyed=self._keyed)
         made = self._client.build_request(request.method, url, content=content, headers=headers)
         return await _while_there(request, self._client.send(made, stream=True))
 
@@ -304,7 +316,7 @@ class _Proxy:
             async for piece in insert(response.aiter_bytes(), reply, partial(self._finished, chat, reply)):
                 yield piece
         except httpx2.HTTPError as error:
-            _log.warning("the server behind broke off: %r", error)
+            _log.warning("the server behind broke off: %s", self.upstream.access.cleaned(repr(error)))
             told = json_text(_error_object("the server behind broke off", "upstream_broke_off"))
             yield f"\n\ndata: {told}\n\n".encode()
 
@@ -406,10 +418,6 @@ def _header(request: Request, name: str) -> str | None:
 
 def _encoded(text: str) -> str:
     return quote(text.encode("utf-8", "surrogatepass"), safe="")
-
-
-def _passed(chat: _Chat, response: httpx2.Response) -> dict[str, str]:
-    return {**passed_back(response.headers.multi_items()), **chat.headers()}
 
 
 def _error_object(message: str, code: str) -> dict[str, Any]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import urllib.parse
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 import httpx2
 
 from backread.errors import InvalidInputError
+from backread.secret import Access, Secret, quiet_logs, shown_url
 from backread.server.guard import is_loopback
 
 __all__ = ["Upstream", "leads_elsewhere", "passed_back"]
@@ -35,19 +36,18 @@ class Upstream:
     """An OpenAI-compatible chat server.
 
     Attributes:
-        base_url: with its path ("http://127.0.0.1:8000/v1"), without a slash at the end.
-        api_key: sent in place of whatever the client sent; never shown.
+        access: its address, with its path ("http://127.0.0.1:8000/v1") and without a slash at the end, and the key that
+            is sent in place of whatever the client sent.
         timeout: seconds without a sign of it.
         transport: what requests are sent through, for tests.
     """
 
-    base_url: str
-    api_key: str | None = field(default=None, repr=False)
+    access: Access
     timeout: float = 120.0
     transport: httpx2.AsyncBaseTransport | None = None
 
     @classmethod
-    def at(cls, url: str, *, api_key: str | None = None, timeout: float = 120.0) -> Upstream:
+    def at(cls, url: str, *, api_key: str | Secret | None = None, timeout: float = 120.0) -> Upstream:
         """The server at an address; "/v1" is added to a bare host.
 
         Raises:
@@ -55,13 +55,21 @@ class Upstream:
         """
         parts = urllib.parse.urlsplit(url.strip())
         if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
-            raise InvalidInputError(f"{url!r} is no address of a chat server", hint="such as http://127.0.0.1:8000/v1")
+            raise InvalidInputError(
+                f"{shown_url(url)!r} is no address of a chat server", hint="such as http://127.0.0.1:8000/v1"
+            )
         path = parts.path.rstrip("/").removesuffix("/chat/completions") or "/v1"
-        return cls(urllib.parse.urlunsplit(parts._replace(path=path)), api_key, timeout)
+        return cls(Access(urllib.parse.urlunsplit(parts._replace(path=path)), api_key), timeout)
+
+    @property
+    def base_url(self) -> str:
+        """The address that is called, without user name and password."""
+        return self.access.url
 
     def client(self) -> httpx2.AsyncClient:
         """A client for it: no redirect is followed, and no proxy is used for this machine."""
         host = urllib.parse.urlsplit(self.base_url).hostname or ""
+        quiet_logs()
         return httpx2.AsyncClient(
             timeout=httpx2.Timeout(self.timeout, connect=min(CONNECT_SECONDS, self.timeout), pool=None),
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=50),
@@ -83,8 +91,8 @@ class Upstream:
             if name.lower() not in _NOT_SENT and not name.lower().startswith(_NOT_SENT_STARTS)
         }
         sent["accept-encoding"] = "identity"  # what passes through is read on the way
-        if self.api_key is not None:
-            sent["authorization"] = f"Bearer {self.api_key}"
+        if own := self.access.headers:
+            sent["authorization"] = own["Authorization"]
         elif not keyed and "authorization" in given:
             sent["authorization"] = given["authorization"]
         return sent

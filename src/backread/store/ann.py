@@ -19,10 +19,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
 from backread import forking
+from backread.arrays import NDArray, np
 from backread.errors import StoreBusyError, StoreError
 from backread.store.ann_file import (
     INSTALL,

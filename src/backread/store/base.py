@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
+from backread.arrays import NDArray, np
 from backread.errors import InvalidInputError
 from backread.store.layout import Layout
 from backread.types import (

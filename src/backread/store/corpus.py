@@ -11,11 +11,9 @@ import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
+from backread.arrays import NDArray, np
 from backread.store.base import TURNS, TurnStore
 from backread.store.layout import Layout
 from backread.text.bm25 import idf, term_scores
@@ -23,10 +21,10 @@ from backread.types import Degradation, Entry, Turn
 
 __all__ = ["Corpus", "VectorScores"]
 
-Scores = NDArray[np.float32]
+Scores: TypeAlias = "NDArray[np.float32]"
 
 _LEAST_COMPARED = 800  # passages of a large corpus; with 200 the hybrid's ten best were .956 of those with all, not .99
-_SELF_CONTAINED = np.float32(20)  # terms from which a unit needs its neighbours less
+_SELF_CONTAINED = 20  # terms from which a unit needs its neighbours less
 
 
 class VectorScores(NamedTuple):
@@ -125,7 +123,7 @@ class Corpus:
     @cached_property
     def _needs_context(self) -> Scores:
         """float32 (size,): how much each unit takes from its neighbours; a long one says what it is about by itself."""
-        return np.minimum(np.float32(1), _SELF_CONTAINED / np.maximum(self.length, np.float32(1)))
+        return np.minimum(np.float32(1), np.float32(_SELF_CONTAINED) / np.maximum(self.length, np.float32(1)))
 
     def spread(self, values: Scores, kernel: Sequence[float]) -> Scores:
         """Each unit's value plus shares of those near it in its session, float32 (size,).

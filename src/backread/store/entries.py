@@ -8,8 +8,7 @@ from collections.abc import Iterable, Sequence
 from types import NoneType
 from typing import Any
 
-import numpy as np
-
+from backread.arrays import np
 from backread.errors import StaleVersionError
 from backread.store.agreement import agree_on_corpora, agree_on_entries
 from backread.store.base import entry_corpus

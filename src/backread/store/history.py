@@ -8,9 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import get_args
 
-import numpy as np
-from numpy.typing import NDArray
-
+from backread.arrays import NDArray, np
 from backread.errors import InvalidInputError, NotFoundError
 from backread.store.base import TURNS, TurnStore, entry_corpus
 from backread.store.corpus import Corpus

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
+from backread.arrays import NDArray, np
 
 __all__ = ["UNKNOWN_TIME", "Layout"]
 

@@ -6,8 +6,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-import numpy as np
-
+from backread.arrays import np
 from backread.store.agreement import agree_on_corpora, agree_on_ids, agree_on_turns, agree_on_users
 from backread.store.base import TURNS
 from backread.store.layout import UNKNOWN_TIME, Layout

@@ -6,16 +6,14 @@ import sqlite3
 from bisect import bisect_right
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
+from backread.arrays import NDArray, np
 from backread.store.rows import DamagedRowError
 from backread.store.vectors import block_docs
 
 __all__ = ["Place", "row_places", "scan", "sum_at", "vector_bytes", "vectors_at"]
 
-_FLOAT = np.dtype("<f4")
-_DOC = np.dtype("<i8")
+_FLOAT, _FLOAT_BYTES = "<f4", 4
+_DOC, _DOC_BYTES = "<i8", 8
 _SUM_BYTES = 8
 _ROW_BITS = 16
 _BLOCKS = "FROM vector_blocks WHERE corpus_pk = ? AND embedder_pk = ?"
@@ -71,7 +69,7 @@ def row_places(
     """(docs, places as whole numbers) of all rows before `end`; places ascend and never change."""
     docs, places = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for block_pk, held in db.execute(f"SELECT block_pk, docs {_BLOCKS} ORDER BY block_pk", (corpus_pk, embedder)):
-        if not isinstance(held, bytes) or len(held) % _DOC.itemsize:
+        if not isinstance(held, bytes) or len(held) % _DOC_BYTES:
             raise DamagedRowError(f"block {block_pk} of vectors has not the size of its rows")
         owners = np.frombuffer(held, dtype=_DOC)
         if end is not None and block_pk >= end.block_pk:
@@ -84,7 +82,7 @@ def row_places(
 
 def vectors_at(db: sqlite3.Connection, places: NDArray[np.int64], dimension: int) -> NDArray[np.float32]:
     """The vectors of rows, float32 (n, dimension), zeros for those that are gone; `places` ascend."""
-    size = dimension * _FLOAT.itemsize
+    size = dimension * _FLOAT_BYTES
     parts, rows = [], (places & ((1 << _ROW_BITS) - 1)).tolist()
     blocks = (places >> _ROW_BITS).tolist()
     at = 0

@@ -8,12 +8,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
 from backread import forking
+from backread.arrays import NDArray, np
 from backread.errors import NotFoundError, StoreBusyError, StoreCorruptError
 from backread.store import entries as entry_rows
 from backread.store import verify as proof
@@ -83,18 +82,6 @@ from backread.types import (
 __all__ = ["SqliteStore"]
 
 _CACHED_ROWS = 1_000_000  # layouts kept in memory, about 40 bytes a row
-_NO_TURNS = Layout(
-    docs=np.empty(0, np.int64),
-    session=np.empty(0, np.int32),
-    length=np.empty(0, np.float32),
-    said_us=np.empty(0, np.int64),
-    cues=np.empty(0, np.int8),
-    role=np.empty(0, np.int32),
-    speaker=np.empty(0, np.int32),
-    session_ids=(),
-    roles=(),
-    speakers=(),
-)
 
 
 _TF_BITS = 20
@@ -104,6 +91,22 @@ _POSTINGS = (
     f"SELECT group_concat((doc << {_TF_BITS}) | min(tf, {_MOST_TF})) FROM"
     " (SELECT doc, tf FROM postings WHERE corpus_pk = ? AND term = ? ORDER BY doc)"
 )
+
+
+@cache
+def _no_turns() -> Layout:
+    return Layout(
+        docs=np.empty(0, np.int64),
+        session=np.empty(0, np.int32),
+        length=np.empty(0, np.float32),
+        said_us=np.empty(0, np.int64),
+        cues=np.empty(0, np.int8),
+        role=np.empty(0, np.int32),
+        speaker=np.empty(0, np.int32),
+        session_ids=(),
+        roles=(),
+        speakers=(),
+    )
 
 
 class SqliteStore:
@@ -243,7 +246,7 @@ class SqliteStore:
     def _layout(self, db: sqlite3.Connection, user_id: str, corpus: str) -> Layout:
         user = self._user(db, user_id)
         if user is None:
-            return _NO_TURNS
+            return _no_turns()
         user_pk, version = user
         with self._layouts_lock:
             cached = self._layouts.get((user_pk, corpus))
@@ -256,7 +259,7 @@ class SqliteStore:
             layout = read_layout(db, user_pk, proved)
         else:
             pk = find_corpus(db, user_id, corpus)
-            layout = _NO_TURNS if pk is None else entry_rows.read_entry_layout(db, pk, proved)
+            layout = _no_turns() if pk is None else entry_rows.read_entry_layout(db, pk, proved)
         with self._layouts_lock:
             self._layouts[user_pk, corpus] = (version, layout)
             self._layouts.move_to_end((user_pk, corpus))

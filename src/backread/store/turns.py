@@ -10,9 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
+from backread.arrays import NDArray, np
 from backread.errors import ConflictError, InvalidInputError, NotFoundError, TimeError, TurnTooLargeError
 from backread.store.agreement import agree_on_corpora, agree_on_turns
 from backread.store.base import TURNS, Appended

@@ -12,9 +12,7 @@ import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
+from backread.arrays import NDArray, np
 from backread.errors import ModelMismatchError
 from backread.store.base import Progress
 from backread.store.rows import DamagedRowError, checksum, dec, of_kinds
@@ -38,8 +36,8 @@ __all__ = [
     "vector_scope",
 ]
 
-_FLOAT = np.dtype("<f4")
-_DOC = np.dtype("<i8")
+_FLOAT, _FLOAT_BYTES = "<f4", 4
+_DOC, _DOC_BYTES = "<i8", 8
 _SUM_BYTES = 8
 _BLOCK_BYTES = 128 * 1024
 _BLOCK_ROWS = (4, 16, 64)
@@ -166,7 +164,7 @@ def append_vectors(
 ) -> None:
     """Add rows, filling the newest block before a new one is made."""
     data = np.ascontiguousarray(matrix, dtype=_FLOAT)
-    row_bytes = data.shape[1] * _FLOAT.itemsize
+    row_bytes = data.shape[1] * _FLOAT_BYTES
     scope = vector_scope(db, corpus_pk, embedder)
     block_pk, capacity, start = _newest_block(db, corpus_pk, embedder)
     done = 0
@@ -208,7 +206,7 @@ def _new_block(db: sqlite3.Connection, corpus_pk: int, embedder: int, capacity: 
     key = db.execute(
         "INSERT INTO vector_blocks(corpus_pk, embedder_pk, capacity, docs, sums, data)"
         " VALUES (?, ?, ?, zeroblob(?), zeroblob(?), zeroblob(?))",
-        (corpus_pk, embedder, capacity, capacity * _DOC.itemsize, capacity * _SUM_BYTES, capacity * row_bytes),
+        (corpus_pk, embedder, capacity, capacity * _DOC_BYTES, capacity * _SUM_BYTES, capacity * row_bytes),
     ).lastrowid
     assert key is not None
     return key
@@ -219,9 +217,9 @@ def _write(
 ) -> None:
     sums = b"".join(row_sum(scope, int(doc), row.tobytes()) for doc, row in zip(docs, data, strict=True))
     for column, size, payload in (
-        ("docs", _DOC.itemsize, docs.astype(_DOC).tobytes()),
+        ("docs", _DOC_BYTES, docs.astype(_DOC).tobytes()),
         ("sums", _SUM_BYTES, sums),
-        ("data", data.shape[1] * _FLOAT.itemsize, data.tobytes()),
+        ("data", data.shape[1] * _FLOAT_BYTES, data.tobytes()),
     ):
         with db.blobopen("vector_blocks", column, block_pk) as blob:
             blob.seek(start * size)
@@ -265,7 +263,7 @@ def read_vectors(
         start = known.row if pk == known.block_pk else 0
         owners = block_docs(pk, capacity, held, sums, data, dimension)[start:]
         used = np.flatnonzero(owners)
-        size = dimension * _FLOAT.itemsize
+        size = dimension * _FLOAT_BYTES
         for at, doc in zip((used + start).tolist(), owners[used].tolist(), strict=True):
             if sums[at * _SUM_BYTES : (at + 1) * _SUM_BYTES] != row_sum(scope, doc, data[at * size : (at + 1) * size]):
                 raise DamagedRowError(f"a vector in block {pk} does not match its checksum")
@@ -285,7 +283,7 @@ def block_docs(
     Raises:
         DamagedRowError: its parts haven't the sizes of its rows.
     """
-    row_sizes = (_DOC.itemsize, _SUM_BYTES, dimension * _FLOAT.itemsize)
+    row_sizes = (_DOC_BYTES, _SUM_BYTES, dimension * _FLOAT_BYTES)
     parts = (docs, sums, data)
     if not isinstance(capacity, int) or any(
         not isinstance(part, bytes) or len(part) != capacity * size for part, size in zip(parts, row_sizes, strict=True)
@@ -324,14 +322,14 @@ def erase_vectors(db: sqlite3.Connection, corpus_pk: int, docs: Iterable[int]) -
         if np.all(hit | (held == 0)):
             db.execute("DELETE FROM vector_blocks WHERE block_pk = ?", (block_pk,))
             continue
-        dimension = row_bytes // _FLOAT.itemsize
+        dimension = row_bytes // _FLOAT_BYTES
         for row in np.flatnonzero(hit):
             _zero(db, block_pk, int(row), dimension)
     return erased
 
 
 def _zero(db: sqlite3.Connection, block_pk: int, row: int, dimension: int) -> None:
-    for column, size in (("docs", _DOC.itemsize), ("sums", _SUM_BYTES), ("data", dimension * _FLOAT.itemsize)):
+    for column, size in (("docs", _DOC_BYTES), ("sums", _SUM_BYTES), ("data", dimension * _FLOAT_BYTES)):
         with db.blobopen("vector_blocks", column, block_pk) as blob:
             blob.seek(row * size)
             blob.write(b"\0" * size)

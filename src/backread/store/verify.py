@@ -8,9 +8,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from backread.arrays import NDArray, np
 from backread.store.base import TURNS, entry_corpus
 from backread.store.entries import entry_sum, link_sum, state_sum
 from backread.store.indexing import TermHasher, indexed_text, passage_text
@@ -25,7 +23,7 @@ from backread.types import Fault
 
 __all__ = ["guarded", "read_users", "readable", "verify_file", "verify_owners", "verify_schema", "verify_user"]
 
-_POSTING = np.dtype([("corpus", "<i8"), ("term", "<i8"), ("doc", "<i8"), ("tf", "<i8")])
+_POSTING = [("corpus", "<i8"), ("term", "<i8"), ("doc", "<i8"), ("tf", "<i8")]
 
 # What reading a damaged page can raise: SQLite's own errors, and ours when a value has a type no column allows.
 _DAMAGE = (sqlite3.Error, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)

@@ -8,8 +8,6 @@ from array import array
 from functools import cache, lru_cache
 from typing import Protocol
 
-import snowballstemmer
-
 from backread import forking
 
 __all__ = ["Offsets", "fold_word", "marks_class", "normalise", "stem_word", "symbols_class"]
@@ -161,6 +159,8 @@ class _Stemmer(Protocol):
 
 @cache
 def _stemmer(language: str) -> _Stemmer:
+    import snowballstemmer  # every language it has: slow, and no matter to who only reads
+
     stemmer: _Stemmer = snowballstemmer.stemmer(language)
     return stemmer
 

@@ -10,8 +10,7 @@ has +1 inside the logarithm, as Lucene does, and is positive for every term.
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from backread.arrays import ArrayLike, NDArray, np
 
 __all__ = ["idf", "term_scores"]
 

@@ -29,7 +29,7 @@ def _registry(monkeypatch: pytest.MonkeyPatch) -> None:
             raise NotFoundError(f"no embedder is called {name!r}")
         return EMBEDDERS[name]
 
-    monkeypatch.setattr("backread.parts.open_embedder", open_embedder)
+    monkeypatch.setattr("backread.models.embedders.open_embedder", open_embedder)
     monkeypatch.setenv("BACKREAD_EMBEDDER", "one")
 
 

@@ -13,6 +13,7 @@ import backread
 from backread.errors import InvalidInputError
 from backread.integrations.mem0 import AsyncMemory, AsyncMemoryClient, Memory, MemoryClient
 from backread.integrations.mem0_config import settings_of
+from backread.secret import Address, Secret
 from backread.settings import Settings
 
 
@@ -35,8 +36,8 @@ def test_a_configuration_names_store_and_models(tmp_path: Path) -> None:
         }
     )
     assert settings.path == tmp_path / "q" / "notes.db"
-    assert (settings.model, settings.base_url, settings.api_key) == ("m", None, "k")
-    assert (settings.embedder, settings.embedder_base_url) == ("openai:e", "http://localhost:11434/v1")
+    assert (settings.model, settings.base_url, settings.api_key) == ("m", None, Secret("k"))
+    assert (settings.embedder, settings.embedder_base_url) == ("openai:e", Address("http://localhost:11434/v1"))
     assert settings.embedder_api_key is None
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import fields
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
 from fastapi import APIRouter, Request, Response
 
+from backread.secret import HIDDEN, Secret
 from backread.server.guard import PAGE_PREFIX
 from backread.server.service import AdminOnly, Served
 from backread.server.web.routing import PageRoute
@@ -38,18 +38,9 @@ def settings(request: Request, served: Served) -> Response:
 def _value(settings: Settings, item: Any) -> tuple[str, bool]:  # noqa: ANN401 -- a field of a dataclass
     """(what is shown of a setting, whether it is what it is without being set)."""
     value = getattr(settings, item.name)
-    if not item.repr:
-        return ("not set" if value is None else "set, not shown"), value is None
-    default = value == getattr(Settings(), item.name)
     if value is None:
-        return "not set", default
-    return (_without_secrets(str(value)) if item.name.endswith("base_url") else str(value)), default
-
-
-def _without_secrets(url: str) -> str:
-    """An address without the name, password and parameters that it may hold."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return "set, but no address"
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+        return "not set", getattr(Settings(), item.name) is None
+    if type(value) is Secret:
+        return "set, not shown", False
+    shown = str(value)
+    return ("set, but no address" if shown == HIDDEN else shown), value == getattr(Settings(), item.name)
