@@ -102,6 +102,7 @@ class AsyncMemory:
     entries = threaded(Memory.entries)
     turns = _streamed(Memory.turns)
     sessions = threaded(Memory.sessions)
+    size = threaded(Memory.size)
     users = threaded(Memory.users)
     get = threaded(Memory.get)
     export = _streamed(Memory.export)

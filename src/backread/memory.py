@@ -489,6 +489,10 @@ class Memory:
         """All sessions of a user in history order."""
         return self.history(user_id).sessions()
 
+    def size(self, *, user_id: str) -> tuple[int, int]:
+        """How many sessions and turns a user has; (0, 0) for one who has none."""
+        return self._store.size(_named(user_id, "user_id"))
+
     def users(self) -> list[str]:
         """Everyone who has turns, by id."""
         return self._store.users()

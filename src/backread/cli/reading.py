@@ -23,13 +23,13 @@ def users(path: StorePath = None, as_json: AsJson = False) -> None:
     backread users
     """
     with open_memory(path) as memory:
-        found = [(name, memory.sessions(user_id=name)) for name in memory.users()]
+        found = [(name, *memory.size(user_id=name)) for name in memory.users()]
     if as_json:
-        emit([{"user_id": name, "sessions": len(all_), "turns": sum(s.turns for s in all_)} for name, all_ in found])
+        emit([{"user_id": name, "sessions": sessions, "turns": turns} for name, sessions, turns in found])
         return
     made = table("user", "sessions", "turns", right=("sessions", "turns"), fold=("user",))
-    for name, all_ in found:
-        made.add_row(shown(name), f"{len(all_):,}", f"{sum(session.turns for session in all_):,}")
+    for name, own_sessions, turns in found:
+        made.add_row(shown(name), f"{own_sessions:,}", f"{turns:,}")
     if found:
         tell(made)
     else:

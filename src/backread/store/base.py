@@ -140,6 +140,10 @@ class TurnStore(Protocol):
         """All sessions in history order."""
         ...
 
+    def size(self, user_id: str) -> tuple[int, int]:
+        """How many sessions and turns there are, counted without reading any."""
+        ...
+
     def users(self) -> list[str]:
         """Users that have at least one turn, by id."""
         ...

@@ -23,6 +23,7 @@ __all__ = [
     "read_sessions",
     "read_turns",
     "read_users",
+    "size_of",
     "text_bytes",
 ]
 
@@ -131,6 +132,14 @@ def count_from(db: sqlite3.Connection, user_pk: int, corpus_pk: int, corpus: str
     return _count(db, "entries INDEXED BY entries_corpus WHERE corpus_pk = ? AND doc >= ?", corpus_pk, doc)
 
 
+def size_of(db: sqlite3.Connection, user_pk: int) -> tuple[int, int]:
+    """Sessions and turns of one user; their own rows are visited, no one else's."""
+    return (
+        _count(db, "sessions WHERE user_pk = ?", user_pk),
+        _count(db, "turns INDEXED BY turns_layout WHERE user_pk = ?", user_pk),
+    )
+
+
 def count_user(db: sqlite3.Connection, user_pk: int) -> dict[str, int]:
     """The counts of `Stats` of one user; their own rows are visited, no one else's.
 
@@ -140,10 +149,11 @@ def count_user(db: sqlite3.Connection, user_pk: int) -> dict[str, int]:
     agree_on_turns(db, user_pk, 0)
     agree_on_corpora(db, user_pk)
     corpora = [corpus_pk for _, _, corpus_pk, _ in corpora_of(db, user_pk)]
+    sessions, turns = size_of(db, user_pk)
     return {
         "users": _count(db, "users WHERE user_pk = ? AND EXISTS (SELECT 1 FROM sessions WHERE user_pk = ?1)", user_pk),
-        "sessions": _count(db, "sessions WHERE user_pk = ?", user_pk),
-        "turns": _count(db, "turns INDEXED BY turns_layout WHERE user_pk = ?", user_pk),
+        "sessions": sessions,
+        "turns": turns,
         "entries": _count(db, "entries WHERE user_pk = ?", user_pk),
         "postings": sum(_count(db, "postings WHERE corpus_pk = ?", corpus_pk) for corpus_pk in corpora),
         "vectors": sum(_vectors(db, " WHERE corpus_pk = ?", corpus_pk) for corpus_pk in corpora),

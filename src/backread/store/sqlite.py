@@ -35,6 +35,7 @@ from backread.store.reading import (
     read_sessions,
     read_turns,
     read_users,
+    size_of,
     text_bytes,
 )
 from backread.store.replies import StoredTexts
@@ -297,6 +298,12 @@ class SqliteStore:
         """See `TurnStore.sessions`."""
         with self._pool.read() as db:
             return read_sessions(db, self._layout(db, user_id, TURNS), user_id)
+
+    def size(self, user_id: str) -> tuple[int, int]:
+        """See `TurnStore.size`."""
+        with self._pool.read() as db:
+            user = self._user(db, user_id)
+            return (0, 0) if user is None else size_of(db, user[0])
 
     def users(self) -> list[str]:
         """See `TurnStore.users`."""

@@ -156,6 +156,14 @@ class TurnStoreContract:
             store.append("ann", [draft(text, said_at=at)])
         assert self.texts(store) == ["opening", "a", "b", "after b"]
 
+    def test_a_size_counts_sessions_and_turns(self, store: TurnStore) -> None:
+        """Of one user; of nobody it is nothing."""
+        store.append(
+            "ann", [draft("One.", session_id="a"), draft("Two.", session_id="a"), draft("Three.", session_id="b")]
+        )
+        store.append("bob", [draft("Four.", session_id="a")])
+        assert (store.size("ann"), store.size("bob"), store.size("nobody")) == ((2, 3), (1, 1), (0, 0))
+
     def test_sessions_are_ordered_by_their_start_also_when_late(self, store: TurnStore) -> None:
         store.append("ann", [draft("second", session_id="b", said_at=NOON)])
         store.append("ann", [draft("undated", session_id="c")])
