@@ -50,6 +50,10 @@ CASES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "unit/models/test_roles.py::test_a_missing_endpoint_is_reported_by_the_first_call",
             "unit/test_memory_record.py::test_a_chat_model_without_an_endpoint_stops_only_what_needs_it",
         ),
+        "CLI-01": (
+            "integration/test_cli_streams.py::test_closed_streams_end_with_a_code_that_the_help_lists",
+            "integration/test_cli_streams.py::test_no_stream_has_to_be_there",
+        ),
         "CON-01": (
             f"{USERS}::test_many_threads_write_and_search",
             f"{USERS}::test_two_processes_and_one_is_killed",

@@ -17,8 +17,9 @@ import numpy as np
 from backread.bench.measures.names import DESCRIPTIONS
 from backread.bench.results import Results
 from backread.bench.standings import AtBudget, Contest, Standing, contest_of, standings_of
+from backread.errors import InvalidInputError
 
-__all__ = ["DEFAULT", "DRAFTED", "Choice", "recommend"]
+__all__ = ["DEFAULT", "DRAFTED", "Choice", "recommend", "verdict"]
 
 DEFAULT: Final = "naive_rag"
 """The design that is kept when nothing is shown to be better."""
@@ -117,6 +118,17 @@ def recommend(results: Results, *, default: str = DEFAULT, seed: int = 0, resamp
     )
 
 
+def verdict(results: Results) -> str | None:
+    """What `recommend` says of records that can be chosen from, in a sentence or two; None of others."""
+    designs = {results.cell(name).strategy for name in results.cells}
+    if DEFAULT not in designs or len(designs) < 2:
+        return None
+    try:
+        return recommend(results).reason
+    except InvalidInputError:  # made to compare something else
+        return None
+
+
 # --- deciding
 
 
@@ -198,7 +210,7 @@ def _reason(contest: Contest, ordered: Sequence[Standing], recommended: str | No
         return f"{recommended} is better than {contest.default} at {at} of {budgets} budgets: {_told(item)}.{more}"
     if recommended is not None:
         told = f"{others[0].strategy}, {_told(others[0])}"
-        return f"{contest.default} is better than every other design; the next is {told}."
+        return f"{contest.default} is better than every other design here; the next is {told}."
     if contest.results.status.name == "failed":
         return f"Nothing can be said: {contest.results.status.reasons[0]}."
     if not others:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from backread.cli.completing import session_ids
 from backread.cli.opening import open_memory
 from backread.cli.options import AsJson, StorePath, User
 from backread.cli.output import counted, emit, note
@@ -25,7 +26,10 @@ def add(
         list[str] | None, typer.Argument(metavar="WORDS", help="The text; all words are kept. Or - for stdin.")
     ] = None,
     session: Annotated[
-        str | None, typer.Option("--session", "-s", metavar="ID", help="The sitting. Default: a new one.")
+        str | None,
+        typer.Option(
+            "--session", "-s", metavar="ID", help="The sitting. Default: a new one.", autocompletion=session_ids
+        ),
     ] = None,
     role: Annotated[
         str | None, typer.Option(metavar="ROLE", help="user, assistant, system, tool or participant. Default: user.")

@@ -29,6 +29,7 @@ from backread.cli import (
     serving,
 )
 from backread.cli.coercion import taken_as_typed
+from backread.cli.completing import script
 from backread.cli.failures import CODES, PipeClosedError, guarded
 from backread.cli.streams import open_streams
 
@@ -54,6 +55,8 @@ class _Group(TyperGroup):
         return command
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401
+        if args and args[0] in ("--show-completion", "--install-completion"):
+            script(ctx, install=args[0] == "--install-completion", shell=next(iter(args[1:]), None))
         taken_as_typed(self.get_params(ctx))
         return super().parse_args(ctx, args)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from backread.cli.completing import strategy_names
 from backread.cli.opening import open_memory
 from backread.cli.options import AsJson, StorePath, User
 from backread.cli.output import counted, emit, note, notes, plain, shown, table, tell
@@ -27,7 +28,9 @@ def build(
     user: User,
     strategy: Annotated[
         str | None,
-        typer.Option("--strategy", metavar="NAME", help="Whose work. Default: BACKREAD_STRATEGY."),
+        typer.Option(
+            "--strategy", metavar="NAME", help="Whose work. Default: BACKREAD_STRATEGY.", autocompletion=strategy_names
+        ),
     ] = None,
     flush: Annotated[bool, typer.Option("--flush", help="Also what is still open: the latest session.")] = False,
     maintain: Annotated[bool, typer.Option("--maintain", help="The design's offline passes after it.")] = False,
@@ -66,7 +69,9 @@ def build(
 
 def entries(
     user: User,
-    strategy: Annotated[str, typer.Option("--strategy", metavar="NAME", help="Whose entries.")],
+    strategy: Annotated[
+        str, typer.Option("--strategy", metavar="NAME", help="Whose entries.", autocompletion=strategy_names)
+    ],
     kind: Annotated[str | None, typer.Option("--kind", metavar="NAME", help="Only entries of this kind.")] = None,
     path: StorePath = None,
     as_json: AsJson = False,

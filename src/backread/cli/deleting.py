@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from backread.cli.completing import session_ids
 from backread.cli.opening import open_memory, typed
 from backread.cli.options import AsJson, StorePath, User
 from backread.cli.output import counted, emit, note, shown, tell
@@ -21,7 +22,9 @@ __all__ = ["delete", "scrub"]
 
 def delete(
     user: User,
-    session: Annotated[str | None, typer.Option("--session", "-s", metavar="ID", help="Only this session.")] = None,
+    session: Annotated[
+        str | None, typer.Option("--session", "-s", metavar="ID", help="Only this session.", autocompletion=session_ids)
+    ] = None,
     turn: Annotated[str | None, typer.Option("--turn", "-t", metavar="ID", help="Only this turn.")] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")] = False,
     path: StorePath = None,

@@ -87,7 +87,9 @@ def guarded(call: Callable[[], object], args: Sequence[str]) -> int:
         _discard_output()
         return ExitCode.PIPE
     except SystemExit as exit_:
-        # Nothing of ours exits: typer and rich do, with 1, when the pipe that takes the help is closed.
+        # Nothing of ours exits. typer does after completion, and with 1, as rich, when nobody reads the help.
+        if exit_.code in (None, 0):
+            return ExitCode.OK
         return ExitCode.PIPE if exit_.code == 1 else ExitCode.BUG
     except (KeyboardInterrupt, typer.Abort):
         sys.stderr.write("interrupted\n")

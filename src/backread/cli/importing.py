@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -20,11 +21,12 @@ from backread.cli.progress import spinner
 from backread.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from backread.importers import Imported, ImportReport
+    from backread.importers import Imported, ImportedSession, ImportReport
 
 __all__ = ["Format", "import_file"]
 
 _EXAMPLES = 3
+_LOOKED_AT = 4 << 20
 
 
 class Format(StrEnum):
@@ -35,13 +37,21 @@ class Format(StrEnum):
     LONGMEMEVAL = "longmemeval"
 
 
+_NAMES: Mapping[Format, tuple[bytes, ...]] = {
+    Format.LONGMEMEVAL: (b'"question_id"', b'"haystack_'),
+    Format.LOCOMO: (b'"conversation"', b'"dia_id"'),
+}
+"""What stands near the start of a file of each benchmark."""
+
+
 def import_file(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="What to import.")],
     format_: Annotated[
-        Format | None, typer.Option("--format", "-f", help="The file's format. Default: jsonl for *.jsonl.")
+        Format | None, typer.Option("--format", "-f", help="The file's format. Default: what it looks like.")
     ] = None,
     user: Annotated[
-        str | None, typer.Option("--user", "-u", metavar="ID", help="Whose history, where the file doesn't say.")
+        str | None,
+        typer.Option("--user", "-u", metavar="ID", help="Whose history. A file of one other user goes to this one."),
     ] = None,
     zone: Annotated[
         str | None, typer.Option(metavar="NAME", help="Time zone of times without one, as Europe/Paris. Default: UTC.")
@@ -57,10 +67,11 @@ def import_file(
     Importing the same file twice stores nothing new, so an import that was
     stopped is finished by running it again. Text is searchable as soon as it is
     stored; vectors follow and may be stopped with Ctrl-C. Questions and gold
-    answers of benchmarks are counted, never stored.
+    answers of benchmarks are counted, never stored. A file that names several
+    users is not imported under one name.
 
       backread import chats.jsonl --user ann
-      backread import locomo10.json --format locomo --path locomo.db
+      backread import locomo10.json --path locomo.db
     """
     started = time.monotonic()
     imported = _read(file, format_ or _guess(file), user, _zone(zone, path))
@@ -86,6 +97,15 @@ def import_file(
 def _guess(file: Path) -> Format:
     if file.suffix.lower() in (".jsonl", ".ndjson"):
         return Format.JSONL
+    try:
+        with file.open("rb") as opened:
+            start = opened.read(_LOOKED_AT)
+    except OSError as error:
+        hint = "name a file, with --format where it doesn't tell by itself"
+        raise InvalidInputError(f"{file} can't be read: {error.strerror}", hint=hint) from error
+    for format_, names in _NAMES.items():
+        if all(name in start for name in names):
+            return format_
     raise InvalidInputError(f"the format of {file} is not clear", hint=f"say it: --format {'|'.join(Format)}")
 
 
@@ -98,7 +118,43 @@ def _read(file: Path, format_: Format, user: str | None, zone: ZoneInfo) -> Impo
     from backread.importers import importer
 
     with spinner(f"reading {file.name}"):
-        return importer(format_.value)(file, zone=zone, user_id=user)
+        imported = importer(format_.value)(file, zone=zone, user_id=user)
+    return imported if user is None else _given_to(user, imported, file)
+
+
+def _given_to(user: str, imported: Imported, file: Path) -> Imported:
+    """What was read, under the name that was asked for.
+
+    Raises:
+        InvalidInputError: the file names several users, who must not become one.
+    """
+    named = list(dict.fromkeys(session.user_id for session in imported.sessions if session.user_id != user))
+    if not named:
+        return imported
+    if len(named) > 1:
+        several = ", ".join(map(repr, named[:_EXAMPLES])) + (", …" if len(named) > _EXAMPLES else "")
+        raise InvalidInputError(
+            f"{file} names {len(named):,} users ({several}), and --user is one: nothing was stored",
+            hint="leave --user out to keep their names, or import a file of each user's lines",
+        )
+    note(f"the file says {named[0]!r}; imported as {user!r}")
+    return replace(imported, sessions=_Renamed(imported.sessions, user), report=replace(imported.report, users=1))
+
+
+class _Renamed(Collection["ImportedSession"]):
+    """Sessions under another user's name, read anew each time as they are themselves."""
+
+    def __init__(self, sessions: Collection[ImportedSession], user: str) -> None:
+        self._sessions, self._user = sessions, user
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def __iter__(self) -> Iterator[ImportedSession]:
+        return (replace(session, user_id=self._user) for session in self._sessions)
+
+    def __contains__(self, session: object) -> bool:
+        return any(session == own for own in self)
 
 
 def _json(report: ImportReport, loaded: Loaded, vectors: Embedded | None, seconds: float) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from backread.cli.completing import model_names
 from backread.cli.opening import store_settings
 from backread.cli.options import AsJson
 from backread.cli.output import emit, note, pairs, shown, size, tell
@@ -62,7 +63,10 @@ def list_models(as_json: AsJson = False) -> None:
 
 
 def model_path(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="A model; without it the folder of all.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME]", help="A model; without it the folder of all.", autocompletion=model_names),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Print the folder where weights are kept.
@@ -79,7 +83,12 @@ def model_path(
 
 def fetch(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="See `backread models list`; or a hub's ORG/REPO/FILE.gguf.")
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="See `backread models list`; or a hub's ORG/REPO/FILE.gguf.",
+            autocompletion=model_names,
+        ),
     ],
     source: Annotated[
         str | None,

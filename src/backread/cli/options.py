@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from backread.cli.completing import strategy_names, user_ids
+
 __all__ = ["AsJson", "AsOf", "AskedAt", "Budget", "Question", "StorePath", "Strategy", "User", "UserIfAny"]
 
 StorePath = Annotated[
@@ -15,8 +17,11 @@ StorePath = Annotated[
         "--path", "-p", metavar="FILE", help="The store. Default: BACKREAD_PATH, else the user's data folder."
     ),
 ]
-User = Annotated[str, typer.Option("--user", "-u", metavar="ID", help="Whose history.")]
-UserIfAny = Annotated[str | None, typer.Option("--user", "-u", metavar="ID", help="Only this user. Default: everyone.")]
+User = Annotated[str, typer.Option("--user", "-u", metavar="ID", help="Whose history.", autocompletion=user_ids)]
+UserIfAny = Annotated[
+    str | None,
+    typer.Option("--user", "-u", metavar="ID", help="Only this user. Default: everyone.", autocompletion=user_ids),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on stdout.")]
 AsOf = Annotated[
     str | None, typer.Option("--as-of", metavar="TIME", help="The record as it stood then; undated turns are left out.")
@@ -33,6 +38,11 @@ Budget = Annotated[
 ]
 Strategy = Annotated[
     str | None,
-    typer.Option("--strategy", metavar="NAME", help="How memory is made. Default: BACKREAD_STRATEGY, naive_rag."),
+    typer.Option(
+        "--strategy",
+        metavar="NAME",
+        help="How memory is made. Default: BACKREAD_STRATEGY, naive_rag.",
+        autocompletion=strategy_names,
+    ),
 ]
 Question = Annotated[list[str], typer.Argument(metavar="QUESTION", help="The question; words need no quotes.")]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from backread.cli.completing import session_ids
 from backread.cli.opening import open_memory
 from backread.cli.options import AsJson, StorePath, User
 from backread.cli.output import emit, note, shown, table, tell, write_bytes
@@ -61,7 +62,9 @@ def sessions(user: User, path: StorePath = None, as_json: AsJson = False) -> Non
 def show(
     user: User,
     turn_id: Annotated[str | None, typer.Argument(metavar="[TURN_ID]", help="A turn id, or your own id of it.")] = None,
-    session: Annotated[str | None, typer.Option("--session", "-s", metavar="ID", help="A whole session.")] = None,
+    session: Annotated[
+        str | None, typer.Option("--session", "-s", metavar="ID", help="A whole session.", autocompletion=session_ids)
+    ] = None,
     context: Annotated[
         int, typer.Option("--context", "-C", metavar="N", min=0, help="Turns before and after it, in its session.")
     ] = 0,

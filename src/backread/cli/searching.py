@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from backread.cli.completing import session_ids
 from backread.cli.opening import open_memory, typed
 from backread.cli.options import AsJson, AsOf, StorePath, User
 from backread.cli.output import counted, emit, note, notes, shown, tell
@@ -36,7 +37,9 @@ def search(
     top_k: Annotated[int, typer.Option("--top-k", "-k", metavar="N", min=1, help="Hits at most.")] = 10,
     mode: Annotated[Mode, typer.Option(help="Words and meaning together (three ways), or one of them.")] = Mode.HYBRID,
     speaker: Annotated[str | None, typer.Option(metavar="NAME", help="Only turns of this speaker.")] = None,
-    session: Annotated[str | None, typer.Option("--session", "-s", metavar="ID", help="Only this session.")] = None,
+    session: Annotated[
+        str | None, typer.Option("--session", "-s", metavar="ID", help="Only this session.", autocompletion=session_ids)
+    ] = None,
     role: Annotated[list[str] | None, typer.Option(metavar="ROLE", help="Only this role; may be repeated.")] = None,
     after: Annotated[str | None, typer.Option(metavar="TIME", help="Only turns said then or later.")] = None,
     before: Annotated[str | None, typer.Option(metavar="TIME", help="Only turns said before.")] = None,

@@ -14,6 +14,8 @@ import pytest
 from backread.bench.choose import choice_spec, choose, export_history
 from backread.bench.datasets import fill, load_dataset
 from backread.bench.deciding import Choice
+from backread.bench.report import sections
+from backread.bench.results import read_results
 from backread.bench.spec import ExperimentSpec, ModelsSpec
 from backread.errors import NotFoundError
 from backread.importers.jsonl import read_jsonl
@@ -141,8 +143,12 @@ def test_turns_are_kept_where_windows_waste_the_budget(tmp_path: Path) -> None:
     choice = chosen(tmp_path, scattered(), budgets=(100, 120, 140))
     assert choice.recommended == "naive_rag"
     assert choice.contenders == ("naive_rag",)
-    assert "better than every other design" in choice.reason
+    assert "better than every other design here" in choice.reason
     assert [item.worse for item in choice.standings] == [False, True, True, True]
+    # The report of the same records says the same, and its tables don't speak of better and worse at all.
+    (status,) = (part for part in sections(read_results(tmp_path / "out")) if part.title == "Status")
+    assert f"For other questions about these histories: {choice.reason}" in status.paragraphs
+    assert not any("nothing is called better" in text for text in status.paragraphs)
 
 
 def test_nothing_is_chosen_where_designs_are_alike(tmp_path: Path) -> None:

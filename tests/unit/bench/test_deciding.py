@@ -79,7 +79,7 @@ def test_the_default_when_it_beats_every_other() -> None:
     choice = choice_of(gaining(pages=-0.3, windows=-0.1))
     assert choice.recommended == "naive_rag"
     assert choice.contenders == ("naive_rag",)
-    assert choice.reason.startswith("naive_rag is better than every other design; the next is windows, -0.")
+    assert choice.reason.startswith("naive_rag is better than every other design here; the next is windows, -0.")
 
 
 def test_nothing_when_one_may_be_as_good_as_the_default() -> None:

@@ -166,3 +166,48 @@ def test_no_vectors_is_said_with_the_command_that_makes_them(run: Run, store: Pa
     file = chats(tmp_path / "c.jsonl", 1)
     assert f"`backread reindex --path {store}`" in run("import", str(file), "--no-vectors").stdout
     assert "no embedder is set" in run("import", str(file)).stdout
+
+
+def lines_of(path: Path, *users: str | None) -> Path:
+    lines = [
+        {"session_id": f"s{number}", "id": f"m{number}", "role": "user", "content": f"kettle {number}"}
+        | ({} if user is None else {"user_id": user})
+        for number, user in enumerate(users)
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("users", [("bob",), ("bob", "bob"), (None, "bob"), ("bob", "ann"), ("ann",), (None, None)])
+def test_a_file_of_one_user_goes_to_whoever_is_named(
+    run: Run, data: Data, tmp_path: Path, users: tuple[str | None, ...]
+) -> None:
+    done = run("import", str(lines_of(tmp_path / "c.jsonl", *users)), "--user", "ann", "--json")
+    report = json.loads(done.stdout)
+    assert (report["users"], report["stored"]) == (1, len(users))
+    assert data("users") == [{"user_id": "ann", "sessions": len(users), "turns": len(users)}]
+    assert ("the file says 'bob'; imported as 'ann'" in done.stderr) == ("bob" in users)
+    again = data("import", str(tmp_path / "c.jsonl"), "--user", "ann")
+    assert (again["stored"], again["known"]) == (0, len(users))
+
+
+def test_several_users_do_not_become_one(run: Run, tmp_path: Path) -> None:
+    file = lines_of(tmp_path / "c.jsonl", "bob", "cy", None)
+    done = run("import", str(file), "--user", "ann", code=2)
+    assert "names 2 users ('bob', 'cy')" in done.stderr
+    assert "nothing was stored" in done.stderr
+    run("users", code=3)
+
+
+@pytest.mark.parametrize("name", ["locomo", "longmemeval"])
+def test_benchmarks_are_told_by_what_they_hold(data: Data, tmp_path: Path, name: str) -> None:
+    file = tmp_path / "renamed.json"
+    file.write_bytes((GOLDEN / f"{name}.json").read_bytes())
+    assert data("import", str(file))["format"] == name
+
+
+def test_what_looks_like_nothing_needs_a_format(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "c.json"
+    file.write_text('[{"role": "user", "content": "hi"}]', encoding="utf-8")
+    assert "--format jsonl|locomo|longmemeval" in run("import", str(file), code=2).stderr
+    assert "can't be read" in run("import", str(tmp_path / "none.json"), code=2).stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sqlite3
 from collections.abc import Iterator
@@ -161,6 +162,27 @@ class TestDescription:
     def test_references_lead_somewhere(self, server: Rest, described: dict[str, Any]) -> None:
         named = set(re.findall(r'"#/components/schemas/([^"]+)"', server.send("GET", "/v1/openapi.json").text))
         assert named == set(described["components"]["schemas"])
+
+    def test_operations_have_short_names_and_a_group(self, described: dict[str, Any]) -> None:
+        operations = [item for path in described["paths"].values() for item in path.values()]
+        names = [item["operationId"] for item in operations]
+        assert len(set(names)) == len(names)
+        assert {"add_turns", "search", "ask", "delete_user", "health"} <= set(names)
+        assert all(name.isidentifier() and len(name) <= 16 for name in names)
+        groups = {group["name"] for group in described["tags"]}
+        assert all(set(item["tags"]) <= groups and item["tags"] for item in operations)
+
+    def test_examples_of_requests_are_accepted(self, server: Rest, described: dict[str, Any]) -> None:
+        tried = 0
+        for path, methods in described["paths"].items():
+            if "post" not in methods or "requestBody" not in methods["post"]:
+                continue
+            (name,) = re.findall(r"schemas/(\w+Request)", json.dumps(methods["post"]["requestBody"]))
+            for example in described["components"]["schemas"][name]["examples"]:
+                answer = server.send("POST", path.format(user_id="ann"), example)
+                assert answer.status_code in {200, 201, 202}, answer.text
+                tried += 1
+        assert tried == 5
 
     def test_keys_are_described(self, memory: Memory) -> None:
         with rest(memory, KEYS) as server:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from backread.bench.comparisons import FEWEST_USERS
+from backread.bench.deciding import verdict
 from backread.bench.matching import ORACLE
 from backread.bench.reporting.layout import UNKNOWN, Section, Table, decimal, some, table, whole
 from backread.bench.reporting.view import View, families
@@ -93,9 +94,11 @@ def warnings(results: Results) -> tuple[str, ...]:
     histories = len({r.user_id for cell in results.cells for r in results.records(cell)})
     if histories < FEWEST_USERS:
         found.append(
-            f"Warning: few histories are asked about ({histories}), too few to tell what holds for others: nothing is"
-            " called better or worse."
+            f"Warning: few histories are asked about ({histories}), too few to tell what holds for others: the tables"
+            " call nothing better or worse."
         )
+        if said := verdict(results):
+            found.append(f"For other questions about these histories: {said}")
     disputed = results.manifest.dataset.get("disputed") or {}
     ids = results.question_ids
     marked = sum(question_id in disputed for question_id in ids)
