@@ -61,7 +61,8 @@ class Outcome:
         """Add what another process found, as `as_json` gives it; its time ran beside ours."""
         self.attempts += other["attempts"]
         self.faults += other["faults"]
-        self.figures.update(other["figures"])
+        for name, count in other["figures"].items():
+            self.figures[name] = max(self.figures[name], count) if name.endswith(" ms") else self.figures[name] + count
         self.seconds = max(self.seconds, other["seconds"])
 
 
