@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from backread.errors import NotFoundError
 from backread.retrieval.base import Retriever
 from backread.store.history import History, Scope
 from backread.store.layout import UNKNOWN_TIME
+from backread.store.rows import attachment_bytes
 from backread.types import Degradation, Hit, Hits, Ranking, Turn
 
 __all__ = ["grouped_hits", "turns_still_there"]
 
 
-def grouped_hits(history: History, scope: Scope, retriever: Retriever, query: str, top_k: int, *, deep: bool) -> Hits:
+def grouped_hits(
+    history: History,
+    scope: Scope,
+    retriever: Retriever,
+    query: str,
+    top_k: int,
+    *,
+    deep: bool,
+    most_bytes: int | None = None,
+    named: bool = False,
+) -> Hits:
     """The `top_k` best different turns in scope, best first.
 
     Args:
@@ -24,6 +35,9 @@ def grouped_hits(history: History, scope: Scope, retriever: Retriever, query: st
         query: what to look for.
         top_k: hits at most.
         deep: rank some more than are asked for; not worth it where each costs a model's reading.
+        most_bytes: nothing more is read once so much was; what is left out is said in `degraded`. The best is always
+            there.
+        named: attachments are only named, and don't count as bytes.
     """
     degraded: tuple[Degradation, ...] = ()
     if scope.after or scope.before or history.as_of:
@@ -36,8 +50,11 @@ def grouped_hits(history: History, scope: Scope, retriever: Retriever, query: st
     depth = max(50, 2 * top_k) if deep else 2 * top_k
     while True:
         ranking = retriever.search(corpus, query, depth)
-        hits = _grouped(ranking, turns_still_there(history, [item.unit_id for item in ranking.items]))
-        if len(hits) >= top_k or len(ranking.items) < depth:
+        hits, left_out = _grouped(ranking, history, top_k, most_bytes, named=named)
+        if left_out:
+            told = f"more than {most_bytes:,} bytes were found; what is ranked lower is left out"
+            degraded = (*degraded, Degradation("size", told, left_out))
+        if left_out or len(hits) >= top_k or len(ranking.items) < depth:
             return Hits(hits[:top_k], (*degraded, *ranking.degraded))
         depth *= 4  # the places were taken by repetitions: look deeper
 
@@ -53,13 +70,30 @@ def turns_still_there(history: History, turn_ids: Sequence[str]) -> dict[str, Tu
         return {**turns_still_there(history, turn_ids[:half]), **turns_still_there(history, turn_ids[half:])}
 
 
-def _grouped(ranking: Ranking, turns: Mapping[str, Turn]) -> tuple[Hit, ...]:
-    """The ranked turns, best first; what a speaker said again in the same words stands with its best place."""
+def _grouped(
+    ranking: Ranking, history: History, top_k: int, most_bytes: int | None, *, named: bool
+) -> tuple[tuple[Hit, ...], int]:
+    """The ranked turns, best first, what a speaker said again in the same words with its best place; how many are left.
+
+    More than `top_k` come only as repetitions of those are looked for.
+    """
     hits: dict[tuple[str, str], Hit] = {}
-    for item in ranking.items:
-        if (turn := turns.get(item.unit_id)) is None:
-            continue
+    scores = {item.unit_id: item.score for item in ranking.items}
+    read = 0
+    for number, turn in enumerate(history.still_there(list(scores), named=named)):
+        if most_bytes is not None:
+            read += _bytes(turn, named=named)
+            if hits and read > most_bytes:
+                return tuple(hits.values()), len(scores) - number
         known = hits.get((turn.name, turn.text))
-        best = Hit(turn, item.score) if known is None else replace(known, also=(*known.also, turn))
-        hits[turn.name, turn.text] = best
-    return tuple(hits.values())
+        if known is not None:
+            again = replace(turn, text=known.turn.text)  # the same words: kept once
+            hits[turn.name, turn.text] = replace(known, also=(*known.also, again))
+        elif len(hits) < top_k:
+            hits[turn.name, turn.text] = Hit(turn, scores[turn.turn_id])
+    return tuple(hits.values()), 0
+
+
+def _bytes(turn: Turn, *, named: bool) -> int:
+    texts = len(turn.text.encode("utf-8", "surrogatepass")) + len((turn.caption or "").encode("utf-8", "surrogatepass"))
+    return texts if named else texts + sum(len(attachment_bytes(item)) for item in turn.attachments)

@@ -15,13 +15,16 @@ from backread.types import Turn, TurnDraft
 __all__ = [
     "EPOCH",
     "FIRST",
+    "TURN_BYTES",
     "TURN_COLUMNS",
+    "attachment_bytes",
     "attachments_json",
     "checksum",
     "dec",
     "draft_fields",
     "enc",
     "from_us",
+    "named_attachment",
     "to_us",
     "turn_from_row",
     "turn_sum",
@@ -36,6 +39,11 @@ TURN_COLUMNS = (
     " t.said_us, t.said_offset, t.zone_known, t.said_text,"
     " (SELECT o.turn_id FROM turns o WHERE o.doc = t.supersedes) AS supersedes_id"
 )
+
+TURN_BYTES = (
+    "length(t.text) + coalesce(length(t.caption), 0) AS said, coalesce(length(CAST(t.attachments AS BLOB)), 0) AS held"
+)
+"""Bytes of what a turn says and of its attachments; SQLite tells the length of a text without reading it."""
 
 
 def enc(text: str | None) -> bytes | None:
@@ -91,6 +99,17 @@ def attachments_json(attachments: Iterable[Mapping[str, Any]]) -> str | None:
     return json.dumps(items, ensure_ascii=True, sort_keys=True, separators=(",", ":")) if items else None
 
 
+def named_attachment(item: Mapping[str, Any]) -> dict[str, Any]:
+    """What stands for an attachment that isn't given itself: its type, and bytes and SHA-256 of its canonical JSON."""
+    data = attachment_bytes(item)
+    return {"type": item["type"], "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+
+
+def attachment_bytes(item: Mapping[str, Any]) -> bytes:
+    """Canonical JSON of one attachment, in ASCII."""
+    return json.dumps(dict(item), ensure_ascii=True, sort_keys=True, separators=(",", ":")).encode()
+
+
 def draft_fields(draft: TurnDraft) -> dict[str, bytes | int | str | None]:
     """A draft as column values, except those that depend on what is already stored."""
     offset = None if draft.said_at is None else draft.said_at.utcoffset()
@@ -119,12 +138,13 @@ def turn_sum(
     return checksum(value.encode() if isinstance(value, str) else value for value in values)
 
 
-def turn_from_row(row: sqlite3.Row | tuple[Any, ...], position: int) -> Turn:
-    """A `Turn` from a row of `TURN_COLUMNS`."""
+def turn_from_row(row: sqlite3.Row | tuple[Any, ...], position: int, *, named: bool = False) -> Turn:
+    """A `Turn` from a row of `TURN_COLUMNS`; with `named` its attachments are only named."""
     (_, turn_id, session_id, role, text, stored_us, speaker, external_id, caption, attachments, said_us) = row[:11]
     said_offset, zone_known, said_text, supersedes = row[11:15]
     stored_at = from_us(stored_us, None)
     assert stored_at is not None
+    items = json.loads(attachments) if attachments else ()
     return Turn(
         turn_id=turn_id,
         session_id=dec(session_id),
@@ -135,7 +155,7 @@ def turn_from_row(row: sqlite3.Row | tuple[Any, ...], position: int) -> Turn:
         speaker=dec(speaker),
         external_id=dec(external_id),
         caption=dec(caption),
-        attachments=tuple(json.loads(attachments)) if attachments else (),
+        attachments=tuple(map(named_attachment, items) if named else items),
         said_at=from_us(said_us, said_offset),
         said_text=dec(said_text),
         offset_known=bool(zone_known),

@@ -16,15 +16,17 @@ from backread.errors import NotFoundError, StoreCorruptError
 from backread.store import entries as entry_rows
 from backread.store import verify as proof
 from backread.store.ann import ANN_BYTES, AnnIndexes, corpus_keys
-from backread.store.base import TURNS, Appended, BuiltIndex, Cosines, PendingDoc, Postings, Progress
+from backread.store.base import TURNS, Appended, BuiltIndex, Cosines, PendingDoc, Postings, Progress, TurnSize
 from backread.store.connection import ConnectionPool
 from backread.store.erase import erase
 from backread.store.indexing import TermHasher, indexed_text, passage_header, passage_text
 from backread.store.layout import Layout
 from backread.store.migrations import meta_sum
 from backread.store.replies import StoredTexts
-from backread.store.rows import TURN_COLUMNS, dec, enc, from_us, turn_from_row
+from backread.store.rows import TURN_BYTES, TURN_COLUMNS, dec, enc, from_us, turn_from_row
 from backread.store.turns import (
+    MAX_TURN_BYTES,
+    Quota,
     append,
     find_corpus,
     hash_terms,
@@ -85,15 +87,25 @@ class SqliteStore:
         path: the file; made with mode 0600 when missing.
         vector_cache_bytes: vectors kept in memory between searches, those used last; 0 reads them from the file.
         ann_bytes: vectors of a corpus that isn't kept in memory from which a search uses the index of `build_ann`.
+        turn_bytes: text of one turn at most.
+        user_bytes: texts and attachments that one user may store; 0 is no quota.
 
     Raises:
         SchemaTooNewError, StoreCorruptError, StoreError: the file can't be used, and why.
     """
 
     def __init__(
-        self, path: str | Path, *, vector_cache_bytes: int = 256 * 1024 * 1024, ann_bytes: int = ANN_BYTES
+        self,
+        path: str | Path,
+        *,
+        vector_cache_bytes: int = 256 * 1024 * 1024,
+        ann_bytes: int = ANN_BYTES,
+        turn_bytes: int = MAX_TURN_BYTES,
+        user_bytes: int = 0,
     ) -> None:
         self.path = Path(path)
+        self._turn_bytes = turn_bytes
+        self._quota = Quota(user_bytes)
         self._ann = AnnIndexes(self.path, cached=vector_cache_bytes, least=ann_bytes)
         self._vectors = VectorCache(vector_cache_bytes)
         self._pool = ConnectionPool(self.path)
@@ -124,11 +136,15 @@ class SqliteStore:
     def append(self, user_id: str, drafts: Sequence[TurnDraft]) -> list[Appended]:
         """See `TurnStore.append`. Analysis runs before the write lock is taken."""
         hasher = self._hasher(user_id, TURNS)
-        items = [prepare(draft, hasher) for draft in drafts]
+        items = [prepare(draft, hasher, self._turn_bytes) for draft in drafts]
         if all(item.problem is not None for item in items):
             return [Appended(None, problem=item.problem) for item in items]
-        with self._pool.write() as db:
-            return append(db, user_id, items)
+        try:
+            with self._pool.write() as db:
+                return append(db, user_id, items, self._quota)
+        except BaseException:
+            self._quota.forget()
+            raise
 
     def delete(
         self,
@@ -189,7 +205,7 @@ class SqliteStore:
                 rows -= self._layouts.popitem(last=False)[1][1].size
         return layout
 
-    def turns_by_doc(self, user_id: str, docs: Sequence[int]) -> list[Turn]:
+    def turns_by_doc(self, user_id: str, docs: Sequence[int], *, named: bool = False) -> list[Turn]:
         """See `TurnStore.turns_by_doc`."""
         with self._pool.read() as db:
             layout = self._layout(db, user_id, TURNS)
@@ -197,10 +213,18 @@ class SqliteStore:
             starts = np.searchsorted(layout.session, np.arange(len(layout.session_ids)))
             sql = f"SELECT {TURN_COLUMNS} FROM turns t JOIN sessions s USING(session_pk) WHERE t.doc = ?"
             return [
-                turn_from_row(db.execute(sql, (doc,)).fetchone(), int(row - starts[layout.session[row]]))
+                turn_from_row(db.execute(sql, (doc,)).fetchone(), int(row - starts[layout.session[row]]), named=named)
                 for doc, row in zip(docs, rows.tolist(), strict=True)
                 if row >= 0
             ]
+
+    def turn_sizes(self, user_id: str, docs: Sequence[int]) -> list[TurnSize]:
+        """See `TurnStore.turn_sizes`."""
+        with self._pool.read() as db:
+            user = user_row(db, user_id)
+            sql = f"SELECT t.doc, t.turn_id, {TURN_BYTES} FROM turns t WHERE t.doc = ? AND t.user_pk = ?"
+            rows = (db.execute(sql, (doc, user[0])).fetchone() for doc in docs) if user else ()
+            return [TurnSize(*row) for row in rows if row]
 
     def docs_of_turns(self, user_id: str, turn_ids: Sequence[str]) -> dict[str, int]:
         """See `TurnStore.docs_of_turns`."""
