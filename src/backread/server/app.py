@@ -95,10 +95,8 @@ def create_app(
 
 
 def _add_operations(app: FastAPI) -> None:
-    for module in (turns, finding, building, operating):
-        app.include_router(module.router)
-    app.include_router(finding.asking)
-    app.include_router(operating.probes)
+    for router in (turns.router, finding.router, finding.asking, building.router, operating.probes, operating.router):
+        app.include_router(router)
     app.add_api_route("/v1/openapi.json", _openapi, include_in_schema=False, dependencies=[NoQuery])
 
 

@@ -182,7 +182,7 @@ class GetArguments(Arguments):
     cursor: _Cursor = None
     max_characters: Annotated[
         From1, Field(description=f"Of all texts together; {MAX_CHARACTERS} when more. What doesn't fit is said.")
-    ] = 20_000
+    ] = 40_000
     offset: Annotated[
         From0, Field(description="Where the first turn's text starts: `rest_at` of a turn that was cut.")
     ] = 0
