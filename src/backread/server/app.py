@@ -95,7 +95,9 @@ def create_app(
 
 
 def _add_operations(app: FastAPI) -> None:
-    for router in (turns.router, finding.router, finding.asking, building.router, operating.probes, operating.router):
+    for router in (turns.adding, turns.router, turns.exporting, finding.router, finding.asking, building.router):
+        app.include_router(router)
+    for router in (operating.probes, operating.router):
         app.include_router(router)
     app.add_api_route("/v1/openapi.json", _openapi, include_in_schema=False, dependencies=[NoQuery])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import h11
 from uvicorn.config import Config
@@ -12,7 +12,11 @@ from uvicorn.server import ServerState
 
 from backread.server.limits import Limits
 
-__all__ = ["Connection", "connection_class"]
+__all__ = ["BURST", "Connection", "connection_class"]
+
+_PATIENCE_S: Final = 1.0
+BURST: Final = 4
+"""So many times the limit may be connected for so long, when many come at once."""
 
 
 class Connection(H11Protocol):
@@ -23,7 +27,7 @@ class Connection(H11Protocol):
     """
 
     limits: ClassVar[Limits]
-    idle: ClassVar[dict[Connection, None]]
+    idle: ClassVar[dict[Connection, float]]
 
     def __init__(
         self,
@@ -42,8 +46,11 @@ class Connection(H11Protocol):
         self._wait()
         if len(self.connections) > self.limits.connections:
             oldest = next(iter(self.idle))
-            oldest.transport.abort()
-            oldest._busy()
+            # Those that have just come may have sent their request, which was not read yet.
+            patient = self.loop.time() - self.idle[oldest] > _PATIENCE_S
+            if patient or len(self.connections) > BURST * self.limits.connections:
+                oldest.transport.abort()
+                oldest._busy()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Nothing is waited for any longer."""
@@ -63,7 +70,7 @@ class Connection(H11Protocol):
         """Wait for the next request; uvicorn itself closes a connection on which nothing comes."""
         super().on_response_complete()
         if self.conn.their_state is h11.IDLE:
-            self.idle[self] = None
+            self.idle[self] = self.loop.time()
 
     def pause_writing(self) -> None:
         """The client takes in nothing, or not fast enough."""
@@ -78,7 +85,7 @@ class Connection(H11Protocol):
         super().resume_writing()
 
     def _wait(self) -> None:
-        self.idle.setdefault(self, None)
+        self.idle.setdefault(self, self.loop.time())
         if self._deadline is None:
             self._deadline = self.loop.call_later(self.limits.header_seconds, self.transport.abort)
 

@@ -7,13 +7,15 @@ from collections import deque
 from typing import Final
 
 from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from backread.server.fairness import Gate, Gates
 from backread.server.keys import Principal
+from backread.server.limits import Limits
 
-__all__ = ["Ahead", "AskRoute", "FairRoute"]
+__all__ = ["AddRoute", "Ahead", "AskRoute", "FairRoute"]
 
 CLIENT_GONE: Final = 499
 """Counted as the status of a request whose client did not wait for an answer."""
@@ -47,6 +49,10 @@ class Ahead:
 class FairRoute(APIRoute):
     """A route whose requests take places at the gate, from before their body is read until their answer is sent."""
 
+    def body_bytes(self, limits: Limits) -> int:
+        """Bytes of a request's body: a large one keeps all waiting while it is read."""
+        return limits.question_bytes
+
     def gate(self, gates: Gates) -> Gate:
         """The gate they pass."""
         return gates.requests
@@ -61,7 +67,9 @@ class FairRoute(APIRoute):
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer once there is a place."""
-        gate, user = self.gate(scope["app"].state.service.gates), self.asker(scope)
+        service = scope["app"].state.service
+        receive = _bounded(receive, self.body_bytes(service.limits))
+        gate, user = self.gate(service.gates), self.asker(scope)
         place = gate.enter(user)
         try:
             if not place.done():
@@ -82,8 +90,30 @@ class FairRoute(APIRoute):
             gate.leave(user, place)
 
 
+def _bounded(receive: Receive, most: int) -> Receive:
+    read = 0
+
+    async def bounded() -> Message:
+        nonlocal read
+        message = await receive()
+        read += len(message.get("body", b""))
+        if read > most:
+            raise HTTPException(413, f"the body has more than {most:,} bytes")
+        return message
+
+    return bounded
+
+
+class AddRoute(FairRoute):
+    """A route that takes turns in."""
+
+    def body_bytes(self, limits: Limits) -> int:
+        """As many as any request may have."""
+        return limits.body_bytes
+
+
 class AskRoute(FairRoute):
-    """A route of questions, which may wait for a chat model."""
+    """A route of what takes long: questions, which may wait for a chat model, and exports, which wait for clients."""
 
     def gate(self, gates: Gates) -> Gate:
         """That of questions."""

@@ -19,13 +19,14 @@ class Limits:
     Attributes:
         requests: requests at work at once, besides questions; the others wait their turn.
         requests_per_user: of them, for one user.
-        asks: questions at work at once that may wait for a chat model.
+        asks: questions, which may wait for a chat model, and exports at work at once.
         asks_per_user: of them, for one user.
         waiting: requests, and questions, that wait for a place; more are refused with 503.
         waiting_per_user: of them, for one user; more are refused with 429.
         builds_per_user: builds of one user that are not over; more are refused with 429.
         query_chars: characters of a query or a question.
         evidence_tokens: tokens of evidence a request may ask for; "none" is as many.
+        question_bytes: bytes of the body of a search, a question, or whatever else brings no turns.
         body_bytes: bytes of a request's body.
         answer_bytes: bytes of an answer; a page ends before the item that would make it larger, a text is cut.
         connections: open connections; when there are more, the one that has waited longest for a request is closed.
@@ -39,7 +40,7 @@ class Limits:
     """
 
     requests: int = 8
-    requests_per_user: int = 4
+    requests_per_user: int = 2
     asks: int = 16
     asks_per_user: int = 4
     waiting: int = 1000
@@ -47,6 +48,7 @@ class Limits:
     builds_per_user: int = 8
     query_chars: int = 10_000
     evidence_tokens: int = 100_000
+    question_bytes: int = 256 * 1024
     body_bytes: int = 16 * 1024 * 1024
     answer_bytes: int = 4 * 1024 * 1024
     connections: int = 512

@@ -15,7 +15,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from backread.errors import InvalidInputError
-from backread.server.connections import connection_class
+from backread.server.connections import BURST, connection_class
 from backread.server.guard import is_loopback
 from backread.server.keys import Keys
 from backread.server.limits import Limits
@@ -23,9 +23,13 @@ from backread.server.limits import Limits
 __all__ = ["address", "listen", "run"]
 
 _BACKLOG: Final = 2048
+_ACCEPTED_AT_ONCE: Final = 16
+"""Connections that are taken in before those that are there get their turn again."""
+
 _INTERRUPTED: Final = 130
 _ENDING_SECONDS: Final = 5.0
 _SWITCH_SECONDS: Final = 0.001
+_OTHER_FILES: Final = 256
 
 
 def listen(host: str, port: int, keys: Keys | None) -> socket.socket:
@@ -68,6 +72,11 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self._seconds = seconds
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for listening in sockets or ():
+            listening.listen(_BACKLOG)  # asyncio has made it as short as what it accepts at a time
+
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         if self.should_exit and sig == signal.SIGINT:
             os._exit(_INTERRUPTED)
@@ -78,6 +87,17 @@ class _Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
 
+def _more_files(most: int) -> None:
+    """Allow as many open files, as far as the system lets us."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, hard) if hard >= 0 else most, hard))
+
+
 def run(app: ASGIApp, listening: socket.socket, limits: Limits) -> None:
     """Serve until SIGTERM or SIGINT, then end: nothing new is taken in, what runs is finished and answered.
 
@@ -86,6 +106,7 @@ def run(app: ASGIApp, listening: socket.socket, limits: Limits) -> None:
     """
     # A thread that computes lets the loop in after so long. The loop has little to do, and all wait for it.
     sys.setswitchinterval(_SWITCH_SECONDS)
+    _more_files(BURST * limits.connections + _OTHER_FILES)
     config = uvicorn.Config(
         app,
         lifespan="on",
@@ -96,6 +117,7 @@ def run(app: ASGIApp, listening: socket.socket, limits: Limits) -> None:
         access_log=False,  # paths hold ids of users
         proxy_headers=False,
         server_header=False,
+        backlog=_ACCEPTED_AT_ONCE,
         timeout_graceful_shutdown=math.ceil(limits.drain_seconds),
     )
     server = _Server(config, limits.drain_seconds)

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path, Query, Response
 from starlette.responses import StreamingResponse
 
 from backread.errors import NotFoundError
-from backread.server.fair_routes import FairRoute
+from backread.server.fair_routes import AddRoute, AskRoute, FairRoute
 from backread.server.paging import Page
 from backread.server.requests import (
     MAX_PAGE,
@@ -27,12 +27,14 @@ from backread.store.history import Scope
 from backread.store.rows import attachment_bytes
 from backread.types import AddReceipt, DeleteReceipt, Session
 
-__all__ = ["router"]
+__all__ = ["adding", "exporting", "router"]
 
 router = APIRouter(prefix="/v1/users/{user_id}", tags=["turns"], route_class=FairRoute)
+adding = APIRouter(prefix="/v1/users/{user_id}", tags=["turns"], route_class=AddRoute)
+exporting = APIRouter(prefix="/v1/users/{user_id}", tags=["turns"], route_class=AskRoute)
 
 
-@router.post(
+@adding.post(
     "/turns",
     response_model=AddReceipt,
     dependencies=[NoQuery, JsonOnly],
@@ -115,7 +117,7 @@ def delete_session(
     return answered(_erased(receipt, f"user {user_id!r} has no session {session_id!r}"))
 
 
-@router.get(
+@exporting.get(
     "/export",
     response_class=Response,
     dependencies=[NoQuery],
