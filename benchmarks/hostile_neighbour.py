@@ -108,7 +108,7 @@ def flood(url: str, seconds: float) -> None:
             made.close()
 
     large = {"query": "honey " * 200_000, "mode": "bm25"}
-    work: list[Callable[[], object]] = [abandoned] * ASKS + [halves]
+    work: list[Callable[[], None]] = [abandoned] * ASKS + [halves]
     work += [lambda: once(url, "POST", f"{mine}/search", large)] * 2
     work += [lambda: once(url, "GET", f"{mine}/turns?limit=500&attachments=full")] * 2
     work += [lambda: once(url, "POST", f"{mine}/search", {"query": "honey", "mode": "bm25"})] * SEARCHES

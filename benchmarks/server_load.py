@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import http.client
+import importlib
 import json
 import os
 import random
@@ -38,7 +39,6 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-import hostile_neighbour
 from backread.memory import Memory, SearchMode
 
 USER = "ann"
@@ -296,6 +296,7 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="backread-load-"))
+    hostile_neighbour = importlib.import_module("hostile_neighbour")  # beside this file
     try:
         if args.hostile:
             result = hostile_neighbour.measured(folder / "m.db", args.seconds, args.turns, lines(), server)

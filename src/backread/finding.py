@@ -10,7 +10,7 @@ from backread.retrieval.base import Retriever
 from backread.store.history import History, Scope
 from backread.store.layout import UNKNOWN_TIME
 from backread.store.rows import attachment_bytes
-from backread.types import Degradation, Hit, Hits, Ranking, Turn
+from backread.types import Attachments, Degradation, Hit, Hits, Ranking, Turn
 
 __all__ = ["grouped_hits", "turns_still_there"]
 
@@ -24,7 +24,7 @@ def grouped_hits(
     *,
     deep: bool,
     most_bytes: int | None = None,
-    named: bool = False,
+    attachments: Attachments = "full",
 ) -> Hits:
     """The `top_k` best different turns in scope, best first.
 
@@ -37,7 +37,7 @@ def grouped_hits(
         deep: rank some more than are asked for; not worth it where each costs a model's reading.
         most_bytes: nothing more is read once so much was; what is left out is said in `degraded`. The best is always
             there.
-        named: attachments are only named, and don't count as bytes.
+        attachments: how they are given; in full they count as bytes.
     """
     degraded: tuple[Degradation, ...] = ()
     if scope.after or scope.before or history.as_of:
@@ -50,7 +50,7 @@ def grouped_hits(
     depth = max(50, 2 * top_k) if deep else 2 * top_k
     while True:
         ranking = retriever.search(corpus, query, depth)
-        hits, left_out = _grouped(ranking, history, top_k, most_bytes, named=named)
+        hits, left_out = _grouped(ranking, history, top_k, most_bytes, attachments)
         if left_out:
             told = f"more than {most_bytes:,} bytes were found; what is ranked lower is left out"
             degraded = (*degraded, Degradation("size", told, left_out))
@@ -71,7 +71,7 @@ def turns_still_there(history: History, turn_ids: Sequence[str]) -> dict[str, Tu
 
 
 def _grouped(
-    ranking: Ranking, history: History, top_k: int, most_bytes: int | None, *, named: bool
+    ranking: Ranking, history: History, top_k: int, most_bytes: int | None, attachments: Attachments
 ) -> tuple[tuple[Hit, ...], int]:
     """The ranked turns, best first, what a speaker said again in the same words with its best place; how many are left.
 
@@ -80,9 +80,9 @@ def _grouped(
     hits: dict[tuple[str, str], Hit] = {}
     scores = {item.unit_id: item.score for item in ranking.items}
     read = 0
-    for number, turn in enumerate(history.still_there(list(scores), named=named)):
+    for number, turn in enumerate(history.still_there(list(scores), attachments=attachments)):
         if most_bytes is not None:
-            read += _bytes(turn, named=named)
+            read += _bytes(turn, full=attachments == "full")
             if hits and read > most_bytes:
                 return tuple(hits.values()), len(scores) - number
         known = hits.get((turn.name, turn.text))
@@ -94,6 +94,6 @@ def _grouped(
     return tuple(hits.values()), 0
 
 
-def _bytes(turn: Turn, *, named: bool) -> int:
+def _bytes(turn: Turn, *, full: bool) -> int:
     texts = len(turn.text.encode("utf-8", "surrogatepass")) + len((turn.caption or "").encode("utf-8", "surrogatepass"))
-    return texts if named else texts + sum(len(attachment_bytes(item)) for item in turn.attachments)
+    return texts + sum(len(attachment_bytes(item)) for item in turn.attachments) if full else texts

@@ -37,6 +37,7 @@ from backread.text.tokens import TokenCounter, default_counter
 from backread.types import (
     AddReceipt,
     Answer,
+    Attachments,
     BuildReport,
     Degradation,
     DeleteReceipt,
@@ -284,7 +285,7 @@ class Memory:
         before: Time | None = None,
         as_of: Time | None = None,
         most_bytes: int | None = None,
-        attachments: Literal["full", "named"] = "full",
+        attachments: Attachments = "full",
     ) -> Hits:
         """Turns that match, best first, at most `top_k` different ones.
 
@@ -304,7 +305,7 @@ class Memory:
             as_of: the record as it stood then. Turns of unknown time are left out by these last three.
             most_bytes: of text, and of attachments given in full. What is ranked lower once so much was read is left
                 out, which is said in `degraded`.
-            attachments: "named" gives of each its type, its bytes and its SHA-256 only.
+            attachments: how they are given; "named" is the type, the bytes and the SHA-256 of each.
 
         Raises:
             InvalidInputError: a blank query, an empty id, `top_k` below 1, or a time that can't be read.
@@ -330,7 +331,7 @@ class Memory:
             top_k,
             deep=self._reranker is None,
             most_bytes=most_bytes,
-            named=attachments == "named",
+            attachments=attachments,
         )
         return Hits(found.items, (*degraded, *found.degraded), pending)
 

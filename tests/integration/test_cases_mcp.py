@@ -292,7 +292,8 @@ def test_a_result_has_a_size_of_its_own(mcp: Mcp, memory: Memory) -> None:
 def test_a_huge_turn_is_cut_and_read_on(mcp: Mcp, memory: Memory) -> None:
     huge = "".join(f"{number} honey; " for number in range(9000))
     memory.add({"role": "user", "content": huge, "id": "b1"}, user_id="ann", session_id="s")
-    read, offset = "", 0
+    read = ""
+    offset: int | None = 0
     while offset is not None:
         (turn,) = mcp.value("get_turns", turn_ids=["b1"], offset=offset)["turns"]
         assert (len(turn["text"]) <= 40_000, turn["cut"]) == (True, True)

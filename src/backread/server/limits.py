@@ -39,10 +39,10 @@ class Limits:
         mcp_idle_seconds: until a session without a request is forgotten.
     """
 
-    requests: int = 8
+    requests: int = 4
     requests_per_user: int = 2
     asks: int = 16
-    asks_per_user: int = 4
+    asks_per_user: int = 2
     waiting: int = 1000
     waiting_per_user: int = 100
     builds_per_user: int = 8

@@ -11,7 +11,7 @@ from fastapi import Response
 from backread.server.paging import cut_page, read, written
 from backread.store.history import History, Scope
 from backread.store.rows import named_attachment
-from backread.types import Degradation, Hits, Turn
+from backread.types import Attachments, Degradation, Hits, Turn
 from backread.wire import json_text
 
 __all__ = [
@@ -104,7 +104,7 @@ def _fitting(text: str, room: int) -> int:
 
 
 def turns_answer(
-    history: History, room: int, size: int, cursor: str | None, *, full: bool, scope: Scope | None = None
+    history: History, room: int, size: int, cursor: str | None, *, attachments: Attachments, scope: Scope | None = None
 ) -> Response | None:
     """A page of turns in history order that ends before the turn that doesn't fit; its first is cut when it must.
 
@@ -114,7 +114,7 @@ def turns_answer(
         InvalidInputError: no cursor of ours.
         NotFoundError: the turns it names were deleted.
     """
-    turns, after = history.page(size, cursor=read(cursor), scope=scope, most_bytes=room, named=not full)
+    turns, after = history.page(size, cursor=read(cursor), scope=scope, most_bytes=room, attachments=attachments)
     parts: list[str] = []
     for place, turn in enumerate(turns):
         part = turn_json(turn, room, whole=bool(parts))

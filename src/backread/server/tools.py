@@ -172,13 +172,13 @@ def _get(memory: Memory, user_id: str, given: GetArguments) -> tuple[Turns, str]
     if given.turn_ids is not None:
         if given.session_id is not None or given.cursor is not None:
             raise InvalidInputError("turn_ids names the turns already", hint="leave session_id and cursor out")
-        named = (history.turns_by_id([turn_id], named=True)[0] for turn_id in given.turn_ids)
+        named = (history.turns_by_id([turn_id], attachments="named")[0] for turn_id in given.turn_ids)
         turns = fitting(named, room, given.offset)
         value = Turns(turns, None, tuple(given.turn_ids[len(turns) :]))
         return value, turns_text(value)
     scope = None if given.session_id is None else Scope(session_ids=[given.session_id], superseded=True)
     size, most_bytes = min(given.limit, MAX_LISTED), 4 * room  # a character has four bytes at most
-    page, after = history.page(size, cursor=read(given.cursor), scope=scope, most_bytes=most_bytes, named=True)
+    page, after = history.page(size, cursor=read(given.cursor), scope=scope, most_bytes=most_bytes, attachments="named")
     if given.session_id is not None and not page and after is None:
         raise NotFoundError(f"there is no session {given.session_id!r}", hint="list_sessions lists them")
     turns = fitting(page, room, given.offset)

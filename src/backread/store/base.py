@@ -16,7 +16,18 @@ from numpy.typing import NDArray
 
 from backread.errors import InvalidInputError
 from backread.store.layout import Layout
-from backread.types import Degradation, DeleteReceipt, Entry, EntryDraft, Session, Stats, Turn, TurnDraft, VerifyReport
+from backread.types import (
+    Attachments,
+    Degradation,
+    DeleteReceipt,
+    Entry,
+    EntryDraft,
+    Session,
+    Stats,
+    Turn,
+    TurnDraft,
+    VerifyReport,
+)
 
 __all__ = [
     "TURNS",
@@ -120,10 +131,10 @@ class TurnStore(Protocol):
         """The shape of a user's turns in history order (of a kind of entry: by time, then arrival), as arrays."""
         ...
 
-    def turns_by_doc(self, user_id: str, docs: Sequence[int], *, named: bool = False) -> list[Turn]:
+    def turns_by_doc(self, user_id: str, docs: Sequence[int], *, attachments: Attachments = "full") -> list[Turn]:
         """The turns of `docs`, in that order; a doc that is gone is left out.
 
-        With `named` each attachment is only named: {"type", "bytes", "sha256"} of its canonical JSON.
+        A named attachment is {"type", "bytes", "sha256"} of its canonical JSON.
         """
         ...
 

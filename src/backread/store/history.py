@@ -16,7 +16,7 @@ from backread.store.base import TURNS, TurnSize, TurnStore, entry_corpus
 from backread.store.corpus import Corpus
 from backread.store.layout import UNKNOWN_TIME, Layout
 from backread.store.rows import from_us, to_us
-from backread.types import Entry, EntryDraft, Session, Turn, Unit
+from backread.types import Attachments, Entry, EntryDraft, Session, Turn, Unit
 
 __all__ = ["HUMAN_ROLES", "History", "Scope"]
 
@@ -153,12 +153,11 @@ class History:
         return int((self._store.layout(self.user_id).said_us == UNKNOWN_TIME).sum())
 
     def turns(
-        self, scope: Scope | None = None, *, start: int = 0, stop: int | None = None, named: bool = False
+        self, scope: Scope | None = None, *, start: int = 0, stop: int | None = None, attachments: Attachments = "full"
     ) -> Iterator[Turn]:
         """Turns in history order, read a few megabytes at a time; superseded ones included when `scope` is None.
 
-        Only those from place `start` on and before place `stop` of that order are read. With `named` each attachment is
-        only named: its type, bytes and SHA-256.
+        Only those from place `start` on and before place `stop` of that order are read.
         """
         if scope is None:
             layout = self._store.layout(self.user_id)
@@ -166,20 +165,20 @@ class History:
         else:
             layout, rows = self._rows(scope)
             docs = layout.docs[rows]
-        return self._read(docs[start:stop].tolist(), named=named)
+        return self._read(docs[start:stop].tolist(), attachments=attachments)
 
-    def _read(self, docs: Sequence[int], *, named: bool = False) -> Iterator[Turn]:
+    def _read(self, docs: Sequence[int], *, attachments: Attachments = "full") -> Iterator[Turn]:
         """The turns of `docs`, in that order; what comes next is only read when it is asked for."""
         for first in range(0, len(docs), _PAGE):
             part: list[int] = []
             size = 0
             for item in self._store.turn_sizes(self.user_id, docs[first : first + _PAGE]):
-                if part and size + item.text + item.attachments > _PAGE_BYTES:
-                    yield from self._store.turns_by_doc(self.user_id, part, named=named)
+                if part and size + _bytes(item, attachments) > _PAGE_BYTES:
+                    yield from self._store.turns_by_doc(self.user_id, part, attachments=attachments)
                     part, size = [], 0
                 part.append(item.doc)
-                size += item.text + item.attachments
-            yield from self._store.turns_by_doc(self.user_id, part, named=named)
+                size += _bytes(item, attachments)
+            yield from self._store.turns_by_doc(self.user_id, part, attachments=attachments)
 
     def page(
         self,
@@ -188,7 +187,7 @@ class History:
         cursor: tuple[str, str] | None = None,
         scope: Scope | None = None,
         most_bytes: int | None = None,
-        named: bool = False,
+        attachments: Attachments = "full",
     ) -> tuple[list[Turn], tuple[str, str] | None]:
         """At most `size` turns in history order, and the cursor of the page after them, None when that was the last.
 
@@ -200,7 +199,7 @@ class History:
             cursor: where the page starts; None is the first one.
             scope: which turns; None is all, superseded ones included.
             most_bytes: the page ends before the turn that would make it larger, but never before its first.
-            named: see `turns`; then attachments don't count as bytes.
+            attachments: how they are given; in full they count as bytes.
 
         Raises:
             NotFoundError: both turns of the cursor were deleted.
@@ -214,11 +213,11 @@ class History:
             found += self._store.turn_sizes(self.user_id, docs[at:end].tolist())
             at = end
         kept = 0
-        for total in accumulate(item.text if named else item.text + item.attachments for item in found[:size]):
+        for total in accumulate(_bytes(item, attachments) for item in found[:size]):
             if kept and most_bytes is not None and total > most_bytes:
                 break
             kept += 1
-        turns = self._store.turns_by_doc(self.user_id, [item.doc for item in found[:kept]], named=named)
+        turns = self._store.turns_by_doc(self.user_id, [item.doc for item in found[:kept]], attachments=attachments)
         return turns, (found[kept - 1].turn_id, found[kept].turn_id) if len(found) > kept else None
 
     def _after(self, docs: NDArray[np.int64], cursor: tuple[str, str]) -> int:
@@ -239,20 +238,20 @@ class History:
         docs = np.sort(layout.docs[self._existing(layout)])
         return self._read(docs.tolist())
 
-    def still_there(self, turn_ids: Sequence[str], *, named: bool = False) -> Iterator[Turn]:
+    def still_there(self, turn_ids: Sequence[str], *, attachments: Attachments = "full") -> Iterator[Turn]:
         """Those of `turn_ids`, which are turn ids, that are still there, as `turns` reads them."""
         docs = self._store.docs_of_turns(self.user_id, turn_ids)
-        return self._read([docs[turn_id] for turn_id in turn_ids if turn_id in docs], named=named)
+        return self._read([docs[turn_id] for turn_id in turn_ids if turn_id in docs], attachments=attachments)
 
-    def turns_by_id(self, turn_ids: Sequence[str], *, named: bool = False) -> list[Turn]:
-        """Turns by turn id or external id, in the order given; with `named` each attachment is only named.
+    def turns_by_id(self, turn_ids: Sequence[str], *, attachments: Attachments = "full") -> list[Turn]:
+        """Turns by turn id or external id, in the order given.
 
         Raises:
             NotFoundError: one of them isn't a turn of this user, in this view.
         """
         docs = self._store.docs_of_turns(self.user_id, turn_ids)
         missing = [turn_id for turn_id in turn_ids if turn_id not in docs]
-        turns = list(self._read([docs[turn_id] for turn_id in turn_ids if turn_id in docs], named=named))
+        turns = list(self._read([docs[turn_id] for turn_id in turn_ids if turn_id in docs], attachments=attachments))
         if self.as_of is not None:
             as_of = self.as_of
             missing += [t.turn_id for t in turns if t.said_at is None or t.said_at > as_of]
@@ -316,3 +315,7 @@ class History:
     ) -> int:
         """Write entries and state in one transaction; see `TurnStore.commit`."""
         return self._store.commit(self.user_id, strategy, expected_version, put, drop, state, rebuilt)
+
+
+def _bytes(size: TurnSize, attachments: Attachments) -> int:
+    return size.text + size.attachments if attachments == "full" else size.text

@@ -7,7 +7,7 @@ import json
 import sqlite3
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta, timezone
-from typing import Any
+from typing import Any, Final
 
 from backread.errors import TimeError
 from backread.types import Turn, TurnDraft
@@ -17,6 +17,7 @@ __all__ = [
     "FIRST",
     "TURN_BYTES",
     "TURN_COLUMNS",
+    "TURN_WORDS",
     "attachment_bytes",
     "attachments_json",
     "checksum",
@@ -39,6 +40,9 @@ TURN_COLUMNS = (
     " t.said_us, t.said_offset, t.zone_known, t.said_text,"
     " (SELECT o.turn_id FROM turns o WHERE o.doc = t.supersedes) AS supersedes_id"
 )
+
+TURN_WORDS: Final = TURN_COLUMNS.replace("t.attachments", "NULL")
+"""`TURN_COLUMNS` without the attachments, which may be large."""
 
 TURN_BYTES = (
     "length(t.text) + coalesce(length(t.caption), 0) AS said, coalesce(length(CAST(t.attachments AS BLOB)), 0) AS held"
@@ -138,13 +142,12 @@ def turn_sum(
     return checksum(value.encode() if isinstance(value, str) else value for value in values)
 
 
-def turn_from_row(row: sqlite3.Row | tuple[Any, ...], position: int, *, named: bool = False) -> Turn:
-    """A `Turn` from a row of `TURN_COLUMNS`; with `named` its attachments are only named."""
+def turn_from_row(row: sqlite3.Row | tuple[Any, ...], position: int) -> Turn:
+    """A `Turn` from a row of `TURN_COLUMNS`."""
     (_, turn_id, session_id, role, text, stored_us, speaker, external_id, caption, attachments, said_us) = row[:11]
     said_offset, zone_known, said_text, supersedes = row[11:15]
     stored_at = from_us(stored_us, None)
     assert stored_at is not None
-    items = json.loads(attachments) if attachments else ()
     return Turn(
         turn_id=turn_id,
         session_id=dec(session_id),
@@ -155,7 +158,7 @@ def turn_from_row(row: sqlite3.Row | tuple[Any, ...], position: int, *, named: b
         speaker=dec(speaker),
         external_id=dec(external_id),
         caption=dec(caption),
-        attachments=tuple(map(named_attachment, items) if named else items),
+        attachments=tuple(json.loads(attachments)) if attachments else (),
         said_at=from_us(said_us, said_offset),
         said_text=dec(said_text),
         offset_known=bool(zone_known),

@@ -16,6 +16,7 @@ from backread.errors import NotFoundError, StoreCorruptError
 from backread.store import entries as entry_rows
 from backread.store import verify as proof
 from backread.store.ann import ANN_BYTES, AnnIndexes, corpus_keys
+from backread.store.attachment_names import AttachmentNames
 from backread.store.base import TURNS, Appended, BuiltIndex, Cosines, PendingDoc, Postings, Progress, TurnSize
 from backread.store.connection import ConnectionPool
 from backread.store.erase import erase
@@ -23,7 +24,7 @@ from backread.store.indexing import TermHasher, indexed_text, passage_header, pa
 from backread.store.layout import Layout
 from backread.store.migrations import meta_sum
 from backread.store.replies import StoredTexts
-from backread.store.rows import TURN_BYTES, TURN_COLUMNS, dec, enc, from_us, turn_from_row
+from backread.store.rows import TURN_BYTES, TURN_COLUMNS, TURN_WORDS, dec, enc, from_us, turn_from_row
 from backread.store.turns import (
     MAX_TURN_BYTES,
     Quota,
@@ -49,7 +50,18 @@ from backread.store.vectors import (
     read_vectors,
 )
 from backread.text.analysis import analyzer_version, index_terms
-from backread.types import DeleteReceipt, Entry, EntryDraft, Fault, Session, Stats, Turn, TurnDraft, VerifyReport
+from backread.types import (
+    Attachments,
+    DeleteReceipt,
+    Entry,
+    EntryDraft,
+    Fault,
+    Session,
+    Stats,
+    Turn,
+    TurnDraft,
+    VerifyReport,
+)
 
 __all__ = ["SqliteStore"]
 
@@ -105,6 +117,7 @@ class SqliteStore:
     ) -> None:
         self.path = Path(path)
         self._turn_bytes = turn_bytes
+        self._names = AttachmentNames()
         self._quota = Quota(user_bytes)
         self._ann = AnnIndexes(self.path, cached=vector_cache_bytes, least=ann_bytes)
         self._vectors = VectorCache(vector_cache_bytes)
@@ -205,18 +218,22 @@ class SqliteStore:
                 rows -= self._layouts.popitem(last=False)[1][1].size
         return layout
 
-    def turns_by_doc(self, user_id: str, docs: Sequence[int], *, named: bool = False) -> list[Turn]:
+    def turns_by_doc(self, user_id: str, docs: Sequence[int], *, attachments: Attachments = "full") -> list[Turn]:
         """See `TurnStore.turns_by_doc`."""
         with self._pool.read() as db:
             layout = self._layout(db, user_id, TURNS)
             rows = layout.rows(np.array(docs, dtype=np.int64))
             starts = np.searchsorted(layout.session, np.arange(len(layout.session_ids)))
-            sql = f"SELECT {TURN_COLUMNS} FROM turns t JOIN sessions s USING(session_pk) WHERE t.doc = ?"
-            return [
-                turn_from_row(db.execute(sql, (doc,)).fetchone(), int(row - starts[layout.session[row]]), named=named)
+            columns = TURN_COLUMNS if attachments == "full" else TURN_WORDS
+            sql = f"SELECT {columns} FROM turns t JOIN sessions s USING(session_pk) WHERE t.doc = ?"
+            turns = [
+                (doc, turn_from_row(db.execute(sql, (doc,)).fetchone(), int(row - starts[layout.session[row]])))
                 for doc, row in zip(docs, rows.tolist(), strict=True)
                 if row >= 0
             ]
+            if attachments == "named":
+                return [replace(turn, attachments=self._names.of(db, doc)) for doc, turn in turns]
+            return [turn for _, turn in turns]
 
     def turn_sizes(self, user_id: str, docs: Sequence[int]) -> list[TurnSize]:
         """See `TurnStore.turn_sizes`."""

@@ -127,13 +127,14 @@ class TurnStoreContract:
         store.append("ann", [draft("ü\ud800", caption="cap", attachments=given), draft("plain")])
         docs = store.layout("ann").docs.tolist()
         first, second = store.turn_sizes("ann", [docs[0], docs[1], 10**9])
-        named, plain = store.turns_by_doc("ann", docs, named=True)
+        named, plain = store.turns_by_doc("ann", docs, attachments="named")
         assert (first.turn_id, first.doc, first.text) == (named.turn_id, docs[0], 5 + 3)
         assert (second.turn_id, second.text, second.attachments) == (plain.turn_id, 5, 0)
         assert [set(item) for item in named.attachments] == [{"type", "bytes", "sha256"}] * 2
         assert first.attachments == sum(item["bytes"] for item in named.attachments) + len("[,]")
         assert [item["type"] for item in named.attachments] == ["image", "call"]
         assert store.turn_sizes("bo", docs) == []
+        assert [turn.attachments for turn in store.turns_by_doc("ann", docs, attachments="none")] == [(), ()]
 
     def test_supersedes_must_name_a_turn_of_the_same_user(self, store: TurnStore) -> None:
         (mine,) = store.append("ann", [draft("mine")])

@@ -36,7 +36,8 @@ def server(memory: Memory) -> Iterator[Rest]:
 
 def whole(server: Rest, turn_id: str) -> str:
     """A text, read to its end."""
-    text, at = "", 0
+    text = ""
+    at: int | None = 0
     while at is not None:
         response = server.send("GET", f"{TURNS}/{turn_id}?offset={at}")
         assert len(response.content) <= ROOM
@@ -115,7 +116,8 @@ def test_attachments_are_named_and_fetched_apart(server: Rest, memory: Memory) -
     named = server.get(TURNS)["items"][0]["attachments"]
     assert server.post(SEARCH, {"query": "picture", "mode": "bm25"})["items"][0]["turn"]["attachments"] == named
     assert server.get(f"{TURNS}/m1?attachments=named")["attachments"] == named
-    for number, item in enumerate((image, call)):
+    given: list[dict[str, Any]] = [image, call]
+    for number, item in enumerate(given):
         data = server.send("GET", f"{TURNS}/m1/attachments/{number}").content
         assert json.loads(data) == item
         assert named[number] == {

@@ -51,14 +51,14 @@ def add_turns(user_id: UserId, body: AddRequest, served: Served) -> Response:
 def list_turns(user_id: UserId, query: Annotated[TurnsQuery, Query()], served: Served) -> Response:
     """All turns in the order of the history, superseded ones included, page by page."""
     history, room = served.memory.history(user_id), served.limits.answer_bytes
-    size, full = min(query.limit, MAX_PAGE), query.attachments == "full"
-    return turns_answer(history, room, size, query.cursor, full=full) or answered(Page((), None))
+    size = min(query.limit, MAX_PAGE)
+    return turns_answer(history, room, size, query.cursor, attachments=query.attachments) or answered(Page((), None))
 
 
 @router.get("/turns/{turn_id}", response_model=SentTurn, responses=fails(404))
 def get_turn(user_id: UserId, turn_id: PathText, query: Annotated[TurnQuery, Query()], served: Served) -> Response:
     """A turn by its id or by your own; `rest_at` says where to go on when its text is too long for one answer."""
-    turn = served.memory.history(user_id).turns_by_id([turn_id], named=query.attachments == "named")[0]
+    turn = served.memory.history(user_id).turns_by_id([turn_id], attachments=query.attachments)[0]
     return Response(turn_json(turn, served.limits.answer_bytes, start=query.offset), media_type="application/json")
 
 
@@ -101,8 +101,8 @@ def list_session(
     """The turns of one session, page by page."""
     scope = Scope(session_ids=[session_id], superseded=True)
     history, room = served.memory.history(user_id), served.limits.answer_bytes
-    size, full = min(query.limit, MAX_PAGE), query.attachments == "full"
-    page = turns_answer(history, room, size, query.cursor, full=full, scope=scope)
+    size = min(query.limit, MAX_PAGE)
+    page = turns_answer(history, room, size, query.cursor, attachments=query.attachments, scope=scope)
     if page is None:
         raise NotFoundError(f"user {user_id!r} has no session {session_id!r}")
     return page

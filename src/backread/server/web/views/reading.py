@@ -104,7 +104,7 @@ def _lines(history: History, session_id: str, start: int, stop: int) -> list[Lin
     scope = Scope(session_ids=[session_id], superseded=True)
     lines: list[Line] = []
     day, name = None, None
-    for item in history.turns(scope, start=start, stop=stop, named=True):
+    for item in history.turns(scope, start=start, stop=stop, attachments="named"):
         date = item.said_at.date() if item.said_at is not None else None
         newer = [turn.turn_id for turn in history.successors([item.turn_id]).values()]
         new_day, new_speaker = date is not None and date != day, item.name != name
