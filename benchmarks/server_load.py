@@ -2,6 +2,7 @@
 
     python benchmarks/server_load.py                  # 50 clients for 15 seconds
     python benchmarks/server_load.py --seconds 60 --mode hybrid --embedder minilm --json
+    python benchmarks/server_load.py --hostile        # beside a user who floods, see `hostile_neighbour.py`
 
 A server is started on a history made from the bundled one. First one client searches, each search once over HTTP and
 once by calling `Memory` on the same file, alternately, so that both meet the same machine. Then all clients work at
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import http.client
+import importlib
 import json
 import os
 import random
@@ -41,6 +43,8 @@ from backread.memory import Memory
 
 USER = "ann"
 SEARCHES_TO_A_MESSAGE = 4
+MOST_RATIO, MOST_HEALTH_MS = 3.0, 500.0
+"""What a hostile neighbour may cost the others in the p99 of a search, and how long health may take."""
 
 
 def lines() -> list[str]:
@@ -70,10 +74,10 @@ class Client:
 
 
 @contextmanager
-def server(path: Path, embedder: str) -> Iterator[str]:
+def server(path: Path, embedder: str, *options: str, **variables: str) -> Iterator[str]:
     """A `backread serve` on `path`; gives its URL, and ends it with SIGTERM."""
-    command = [sys.executable, "-m", "backread", "serve", "--path", str(path), "--port", "0"]
-    env = {**os.environ, "BACKREAD_EMBEDDER": embedder}
+    command = [sys.executable, "-m", "backread", "serve", "--path", str(path), "--port", "0", *options]
+    env = {**os.environ, "BACKREAD_EMBEDDER": embedder, **variables}
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=env) as process:
         assert process.stderr is not None
         found = re.search(r"http://\S+", process.stderr.readline())
@@ -288,13 +292,21 @@ def main() -> int:
     parser.add_argument("--searches", type=int, default=200, help="of one client alone")
     parser.add_argument("--mode", default="bm25", choices=("bm25", "hybrid"))
     parser.add_argument("--embedder", default="none")
+    parser.add_argument("--hostile", action="store_true", help="what others notice of a user who floods the server")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="backread-load-"))
+    hostile_neighbour = importlib.import_module("hostile_neighbour")  # beside this file
     try:
-        result = measure(folder, args)
+        if args.hostile:
+            result = hostile_neighbour.measured(folder / "m.db", args.seconds, args.turns, lines(), server)
+        else:
+            result = measure(folder, args)
     finally:
         shutil.rmtree(folder)
+    if args.hostile:
+        print(json.dumps(result, indent=1)) if args.json else hostile_neighbour.show(result)
+        return int(result["ratio_p99"] > MOST_RATIO or result["beside"]["health"]["most"] > MOST_HEALTH_MS)
     print(json.dumps(result, indent=1)) if args.json else show(result)
     failed = result["lost"] or result["together"]["errors"] or result["verify_faults"]
     return int(bool(failed))

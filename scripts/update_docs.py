@@ -23,6 +23,7 @@ from backread import errors
 from backread.bench.measures.names import DESCRIPTIONS
 from backread.cli import app
 from backread.retrieval.registry import RETRIEVERS, retriever_spec
+from backread.server.limits import LIMITS, Limits
 from backread.settings import ENVIRONMENT, Settings
 from backread.strategies.base import StrategySpec
 from backread.strategies.registry import STRATEGIES, strategy_spec
@@ -40,6 +41,11 @@ def settings_table() -> str:
         text = " ".join(described[field.name].split())
         rows.append(f"| `{field.name}` | `{ENVIRONMENT[field.name]}` | {default} | {text} |")
     return "\n".join(rows)
+
+
+def limits_table() -> str:
+    rows = [f"| `{name}` | {getattr(Limits(), name):,} | {what} |" for name, what in LIMITS.items()]
+    return "\n".join(["| limit | default | what it is |", "| --- | --- | --- |", *rows])
 
 
 def commands() -> str:
@@ -87,6 +93,7 @@ PARTS: Mapping[str, Callable[[], str]] = MappingProxyType(
     {
         "commands": commands,
         "errors": error_tree,
+        "limits": limits_table,
         "measures": measures_table,
         "retrievers": retrievers_table,
         "settings": settings_table,

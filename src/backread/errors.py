@@ -5,6 +5,7 @@ BackreadError                    anything this package raises on purpose; `.hint
 ├── InvalidInputError (ValueError)   the caller's data or arguments; nothing was stored or deleted
 │   ├── BlankTextError               a message with no text and no attachment
 │   ├── TurnTooLargeError            a message above the size limit
+│   ├── QuotaError                   a message for which the user's quota has no room left
 │   ├── TimeError                    a time that can't be read; never replaced by now
 │   └── ConflictError                an external id that already names different content
 ├── NotFoundError (LookupError)      no such user, session, turn, entry or name, seen from this user
@@ -20,6 +21,7 @@ BackreadError                    anything this package raises on purpose; `.hint
 │   │   └── ContextWindowError           the prompt does not fit the model's window, or was cut to it
 │   ├── ModelOutputError             the answer came but can't be used
 │   └── ModelMismatchError           stored vectors belong to another embedder
+├── CancelledError                   nobody waits for the result any longer: what was being done was broken off
 ├── ImportFormatError                a file an importer can't read as its format
 └── MissingExtraError (ImportError)  an optional dependency is not installed; names the install command
 ```
@@ -33,6 +35,7 @@ from __future__ import annotations
 __all__ = [
     "BackreadError",
     "BlankTextError",
+    "CancelledError",
     "ConflictError",
     "ContextWindowError",
     "ImportFormatError",
@@ -44,6 +47,7 @@ __all__ = [
     "ModelOutputError",
     "ModelRequestError",
     "NotFoundError",
+    "QuotaError",
     "SchemaTooNewError",
     "StaleVersionError",
     "StoreBusyError",
@@ -78,6 +82,10 @@ class BlankTextError(InvalidInputError):
 
 class TurnTooLargeError(InvalidInputError):
     """A message is larger than the store's limit for one turn."""
+
+
+class QuotaError(InvalidInputError):
+    """The bytes a user may store are used up."""
 
 
 class TimeError(InvalidInputError):
@@ -212,6 +220,10 @@ class ModelOutputError(ModelError):
 
 class ModelMismatchError(ModelError):
     """Stored vectors belong to another embedder than the one that is open."""
+
+
+class CancelledError(BackreadError):
+    """Nobody waits for the result any longer: what was being done was broken off."""
 
 
 class ImportFormatError(BackreadError):

@@ -36,6 +36,7 @@ from backread.text.tokens import TokenCounter, default_counter
 from backread.types import (
     AddReceipt,
     Answer,
+    Attachments,
     BackupReceipt,
     BuildReport,
     Degradation,
@@ -157,7 +158,12 @@ class Memory:
             chat = model
         else:
             chat = ChatRoles.of(model) if isinstance(model, ChatModel) else open_roles(settings)
-        store = SqliteStore(settings.path, vector_cache_bytes=settings.vector_cache_mb << 20)
+        store = SqliteStore(
+            settings.path,
+            vector_cache_bytes=settings.vector_cache_mb << 20,
+            turn_bytes=settings.turn_mb << 20,
+            user_bytes=settings.user_mb << 20,
+        )
         return cls(
             store,
             settings,
@@ -296,6 +302,8 @@ class Memory:
         after: Time | None = None,
         before: Time | None = None,
         as_of: Time | None = None,
+        most_bytes: int | None = None,
+        attachments: Attachments = "full",
     ) -> Hits:
         """Turns that match, best first, at most `top_k` different ones.
 
@@ -314,6 +322,9 @@ class Memory:
             before: only turns said earlier.
             as_of: the record as it stood then. Turns that nobody said the time of count from when they were received;
                 those of unknown time are left out by these last three.
+            most_bytes: of text, and of attachments given in full. What is ranked lower once so much was read is left
+                out, which is said in `degraded`.
+            attachments: how they are given; "named" is the type, the bytes and the SHA-256 of each.
 
         Raises:
             InvalidInputError: a blank query, an empty id, `top_k` below 1, a mode that there isn't, or a time that
@@ -333,7 +344,16 @@ class Memory:
         )
         retriever = self.retriever(mode)
         degraded, pending = self._caught_up(history.user_id, by_words=not compares_vectors(retriever))
-        found = grouped_hits(history, scope, retriever, query, top_k, deep=self._reranker is None)
+        found = grouped_hits(
+            history,
+            scope,
+            retriever,
+            query,
+            top_k,
+            deep=self._reranker is None,
+            most_bytes=most_bytes,
+            attachments=attachments,
+        )
         return Hits(found.items, (*degraded, *found.degraded), pending)
 
     def recall(
@@ -347,6 +367,7 @@ class Memory:
         asked_at: Time | None = None,
         as_of: Time | None = None,
         on_step: Callable[[Step], None] | None = None,
+        cancel: threading.Event | None = None,
     ) -> Recall:
         """Evidence for a question, made by a strategy, within `budget` tokens (None: no limit).
 
@@ -359,8 +380,11 @@ class Memory:
             asked_at: when it is now, for the answer; filters nothing.
             as_of: the record as it stood then.
             on_step: told of every step while it happens, from the calling thread.
+            cancel: set it when nobody waits for this any longer: no model is called from then on, and a reply that is
+                being streamed is broken off.
 
         Raises:
+            CancelledError: `cancel` was set.
             InvalidInputError: a blank question, an empty user id, a budget below 0, or a time that can't be read.
             NotFoundError: no strategy of that name.
         """
@@ -370,8 +394,8 @@ class Memory:
         if limit is not None and limit < 0:
             raise InvalidInputError(f"a budget is a number of tokens from 0 on, not {limit}")
         history = self.history(user_id, as_of=as_of)
-        ctx = Context(counter=self._counter, on_step=on_step, concurrency=self.settings.concurrency)
-        made, degraded = self._strategy(history.user_id, strategy, retriever, ctx)
+        ctx = Context(counter=self._counter, on_step=on_step, cancel=cancel, concurrency=self.settings.concurrency)
+        made, degraded = self._strategy(history.user_id, strategy, retriever, ctx, abandoned=cancel)
         recall = made.recall(history, question, limit, ctx, asked_at=self._time(asked_at))
         return replace(recall, degraded=(*degraded, *recall.degraded), usage=tuple(ctx.meter) or recall.usage)
 
@@ -386,6 +410,7 @@ class Memory:
         asked_at: Time | None = None,
         as_of: Time | None = None,
         on_step: Callable[[Step], None] | None = None,
+        cancel: threading.Event | None = None,
     ) -> Answer:
         """An answer with checked citations: by the chat model when one is configured, else by quoting the record.
 
@@ -404,17 +429,18 @@ class Memory:
             asked_at=asked_at,
             as_of=as_of,
             on_step=on_step,
+            cancel=cancel,
         )
-        return self.answer(recall, user_id=user_id)
+        return self.answer(recall, user_id=user_id, cancel=cancel)
 
-    def answer(self, recall: Recall, *, user_id: str) -> Answer:
+    def answer(self, recall: Recall, *, user_id: str, cancel: threading.Event | None = None) -> Answer:
         """As `ask`, for evidence that is there already; citations are checked against the turns of `user_id`."""
         from backread.answering import answer, quote_answer
 
         named = dict.fromkeys(source.turn_id for line in recall.evidence for source in line.sources)
         turns = turns_still_there(self.history(user_id), list(named))
         meter: list[Usage] = []
-        chat = self.metered(meter).answer
+        chat = self._roles.watched(meter, prices=self._prices, abandoned=cancel).answer
         if chat is None or not recall.evidence:  # from nothing a model could only make something up
             return quote_answer(recall, turns, self._vectors.usable)
         made = with_smaller_prompts(lambda share: answer(shortened(recall, share, self._counter), turns, chat))
@@ -498,7 +524,7 @@ class Memory:
         return self._store.users()
 
     def get(self, turn_id: str, *, user_id: str) -> Turn:
-        """A turn by turn id or external id.
+        """A turn by turn id or external id, in full.
 
         Raises:
             NotFoundError: this user has no such turn; another user's looks just the same.
@@ -668,6 +694,8 @@ class Memory:
         chosen: str | Strategy | None,
         retriever: str | Retriever | None,
         ctx: Context,
+        *,
+        abandoned: threading.Event | None = None,
     ) -> tuple[Strategy, tuple[Degradation, ...]]:
         """The strategy for one call, its models metered in `ctx`, and what it has to do without."""
         if isinstance(chosen, Strategy):
@@ -677,7 +705,9 @@ class Memory:
         degraded: tuple[Degradation, ...] = ()
         if "vectors" in spec.needs:
             degraded, _ = self._caught_up(user_id, by_words=not compares_vectors(own))
-        chats = self._roles.watched(ctx.meter, prices=self._prices, deadline=ctx.deadline, cancel=ctx.cancel)
+        chats = self._roles.watched(
+            ctx.meter, prices=self._prices, deadline=ctx.deadline, cancel=ctx.cancel, abandoned=abandoned
+        )
         parts = Parts(
             own,
             chats.recall,

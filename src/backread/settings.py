@@ -57,6 +57,8 @@ class Settings:
         threads: threads of local models; 0 chooses by the machine.
         catch_up_seconds: how long a search may spend on vectors that are still pending.
         vector_cache_mb: memory for vectors between searches; 0 reads them from the file every time.
+        turn_mb: text of one turn at most, in MiB of UTF-8; larger messages are refused.
+        user_mb: what one user may store at most, in MiB of texts and attachments; 0 is no quota.
     """
 
     path: Path = field(default_factory=lambda: _data_dir() / "memory.db")
@@ -86,6 +88,8 @@ class Settings:
     threads: int = 0
     catch_up_seconds: float = 0.5
     vector_cache_mb: int = 256
+    turn_mb: int = 8
+    user_mb: int = 0
 
     def __post_init__(self) -> None:
         for item in fields(self):
@@ -137,6 +141,8 @@ ENVIRONMENT: Mapping[str, str] = {
     "threads": "BACKREAD_THREADS",
     "catch_up_seconds": "BACKREAD_CATCH_UP_SECONDS",
     "vector_cache_mb": "BACKREAD_VECTOR_CACHE_MB",
+    "turn_mb": "BACKREAD_TURN_MB",
+    "user_mb": "BACKREAD_USER_MB",
 }
 """The environment variable of each setting. BACKREAD_CONFIG names the TOML file."""
 

@@ -15,6 +15,7 @@ from typing import Any, Literal, overload
 __all__ = [
     "AddReceipt",
     "Answer",
+    "Attachments",
     "BackupReceipt",
     "BuildReport",
     "Citation",
@@ -44,6 +45,10 @@ __all__ = [
 
 Unit = Literal["turn", "user_turn", "round", "session"]
 """What a retriever ranks in the record; derived entries are named by a (strategy, kind) pair instead."""
+
+
+Attachments = Literal["full", "named", "none"]
+"""How attachments of a turn are given: as they are, as {"type", "bytes", "sha256"} each, or not at all."""
 
 
 @dataclass(frozen=True, slots=True)

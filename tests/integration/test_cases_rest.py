@@ -266,3 +266,20 @@ def test_a_client_that_leaves_disturbs_no_other(server: Rest) -> None:
     with server.client.stream("GET", users_path("ann", "export")) as response:
         assert '"parcel 0"' in next(response.iter_lines())
     assert len(server.get(f"{TURNS}?limit=500")["items"]) == 300
+
+
+# API-03
+def test_pictures_are_named_in_what_is_found_and_listed(server: Rest, memory: Memory) -> None:
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 290_000}}
+    for number in range(20):
+        content = [{"type": "text", "text": f"the picture {number}"}, picture]
+        memory.add({"role": "user", "content": content, "id": f"m{number}"}, user_id="ann", session_id="s")
+    found = server.send("POST", SEARCH, {"query": "picture"})
+    listed = server.send("GET", TURNS)
+    assert (len(found.json()["items"]), len(listed.json()["items"])) == (10, 20)
+    assert (len(found.content) < 20_000, len(listed.content) < 20_000) == (True, True)
+    (named,) = listed.json()["items"][0]["attachments"]
+    assert (named["type"], named["bytes"] > 290_000, len(named["sha256"])) == ("image_url", True, 64)
+    assert server.get(f"{TURNS}/m0/attachments/0") == picture
+    full = server.post(SEARCH, {"query": "picture", "attachments": "full"})["items"]
+    assert [hit["turn"]["attachments"] for hit in full] == [[picture]] * 10

@@ -111,7 +111,7 @@ def test_stdout_carries_the_protocol_alone(path: Path, environment: dict[str, st
             2, "tools/call", name="search_memories", arguments={"query": "x"}, _meta={"progressToken": 2}
         )
         assert found["result"]["isError"] is False
-        refused = server.call(3, "search_memories", query="x", top_k="5")
+        refused = server.call(3, "search_memories", query="x", top_k="five")
         assert refused["isError"] is True
         assert refused["content"][0]["text"].startswith("error: top_k: Input should be a valid integer")
         assert server.ask(4, "tools/call", name="search", arguments={})["error"]["code"] == -32602

@@ -11,8 +11,9 @@ import httpx2
 from starlette.testclient import TestClient
 
 from backread import Memory
-from backread.server.app import BODY_BYTES, create_app
+from backread.server.app import create_app
 from backread.server.keys import ADMIN, Keys, Principal, hash_key
+from backread.server.limits import Limits
 from backread.server.requests import path_segment
 
 __all__ = ["KEYS", "Rest", "rest", "users_path"]
@@ -75,8 +76,8 @@ class Rest:
 
 
 @contextmanager
-def rest(memory: Memory, keys: Keys | None = None, *, body_bytes: int = BODY_BYTES) -> Iterator[Rest]:
-    """A server over `memory`, started and ended as a real one."""
-    app = create_app(memory, keys=keys, body_bytes=body_bytes)
+def rest(memory: Memory, keys: Keys | None = None, **limits: Any) -> Iterator[Rest]:
+    """A server over `memory`, started and ended as a real one; limits by name."""
+    app = create_app(memory, keys=keys, limits=Limits(**limits))
     with TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=False) as client:
         yield Rest(client)

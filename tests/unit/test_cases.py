@@ -39,6 +39,11 @@ CASES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "integration/test_mcp_process.py::test_what_a_library_prints_goes_to_stderr",
             "unit/server/test_mcp.py::test_standard_fields_are_taken",
         ),
+        "API-03": (
+            f"{REST}::test_pictures_are_named_in_what_is_found_and_listed",
+            "unit/cli/test_finding.py::test_json_names_attachments",
+            "unit/server/test_sending.py::test_attachments_are_named_and_fetched_apart",
+        ),
         "CFG-01": (
             "integration/test_chat_server.py::test_nothing_else_is_contacted",
             "unit/models/test_embedders.py::test_endpoints_open_without_a_connection",
@@ -296,6 +301,14 @@ CASES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "unit/server/test_proxy_failures.py::test_a_stream_that_ends_with_its_last_chunk_is_kept",
             "unit/server/test_chat_replies.py::test_a_stream_that_ends_with_its_last_chunk",
             "unit/server/test_chat_replies.py::test_whatever_was_seen_to_end_is_kept_wherever_a_stream_is_cut",
+        ),
+        "MCP-01": (
+            f"{MCP}::test_arguments_in_the_shapes_that_clients_send",
+            f"{MCP}::test_one_rule_for_names_that_are_not_known",
+        ),
+        "MCP-02": (
+            f"{MCP}::test_a_huge_turn_is_cut_and_read_on",
+            f"{MCP}::test_a_result_has_a_size_of_its_own",
         ),
         "RET-02": (
             "unit/retrieval/test_rerank.py::test_what_was_just_below_the_cut_comes_in",

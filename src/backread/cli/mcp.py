@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from backread.cli.opening import open_memory
-from backread.cli.options import StorePath
+from backread.cli.options import Limit, StorePath
 from backread.cli.output import counted, note
 from backread.errors import InvalidInputError, MissingExtraError
 
 if TYPE_CHECKING:
     from backread.memory import Memory
+    from backread.server.limits import Limits
 
 __all__ = ["mcp"]
 
@@ -34,6 +35,7 @@ def mcp(
         Path | None,
         typer.Option("--keys", metavar="FILE", help="Hashes of keys, with whose they are, for --http: TOML or JSON."),
     ] = None,
+    limit: Limit = None,
     path: StorePath = None,
 ) -> None:
     """Serve the store as tools for models (MCP).
@@ -46,8 +48,12 @@ def mcp(
       backread mcp --http --keys keys.toml
     """
     _check(http, host, user, keys)
+    if limit and not http:
+        raise InvalidInputError("--limit is for --http", hint="whoever starts this command may use it")
     if http:
-        _over_http(user, host, port, keys, path)
+        from backread.server.limits import read_limits
+
+        _over_http(user, host, port, keys, read_limits(limit or []), path)
         return
     from backread.server.mcp import own_stdout, serve_stdio
 
@@ -72,10 +78,10 @@ def _check(http: bool, host: str, user: str | None, keys: Path | None) -> None:
         raise InvalidInputError("each key says whose history it opens", hint="leave --user or --keys out")
 
 
-def _over_http(user: str | None, host: str, port: int, keys: Path | None, path: Path | None) -> None:
+def _over_http(user: str | None, host: str, port: int, keys: Path | None, limits: Limits, path: Path | None) -> None:
     from backread.server.guard import Guard, SecurityHeaders
     from backread.server.keys import read_keys
-    from backread.server.mcp import BODY_BYTES, PATH, http_app
+    from backread.server.mcp import PATH, http_app
     from backread.server.running import address, listen, run
 
     known = None if keys is None else read_keys(keys)
@@ -84,8 +90,8 @@ def _over_http(user: str | None, host: str, port: int, keys: Path | None, path: 
         open_memory(path, create=True, embedder=True, chat=True) as memory,
     ):
         _say(memory, f"at {address(listening)}{PATH}")
-        app = http_app(memory, user_id=user, host=host)
-        run(SecurityHeaders(Guard(app, keys=known, body_bytes=BODY_BYTES, open_paths=())), listening)
+        app = http_app(memory, user_id=user, host=host, limits=limits)
+        run(SecurityHeaders(Guard(app, keys=known, limits=limits, open_paths=())), listening, limits)
 
 
 def _say(memory: Memory, where: str) -> None:

@@ -9,7 +9,7 @@ import typer
 
 from backread.cli.completing import strategy_names, user_ids
 
-__all__ = ["AsJson", "AsOf", "AskedAt", "Budget", "Question", "StorePath", "Strategy", "User", "UserIfAny"]
+__all__ = ["AsJson", "AsOf", "AskedAt", "Budget", "Limit", "Question", "StorePath", "Strategy", "User", "UserIfAny"]
 
 StorePath = Annotated[
     Path | None,
@@ -34,6 +34,16 @@ Budget = Annotated[
     str | None,
     typer.Option(
         "--budget", metavar="N|none", help="Tokens of evidence shown at most. Default: BACKREAD_BUDGET, 1000."
+    ),
+]
+Limit = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--limit",
+        metavar="NAME=N",
+        envvar="BACKREAD_LIMITS",
+        help="What one user and all together may ask for, such as asks_per_user=2; may be repeated. The page on the"
+        " server lists all limits with their defaults.",
     ),
 ]
 Strategy = Annotated[

@@ -51,8 +51,9 @@ def search(
     """Find turns by words and by meaning.
 
     A query is words, never syntax. Texts over 300 characters are cut around
-    what matched and marked with their full length; JSON always has all of them.
-    Finding nothing is no error.
+    what matched and marked with their full length; JSON always has all of them,
+    and of each attachment its type, bytes and SHA-256: `backread show --json`
+    gives the attachments themselves. Finding nothing is no error.
 
       backread search --user ann spare key
       backread search --user ann -k 3 --after 2025-03-01 --json boiler
@@ -70,6 +71,7 @@ def search(
             after=after,
             before=before,
             as_of=as_of,
+            attachments="named",
         )
         empty = not hits and user not in memory.users()
     if as_json:

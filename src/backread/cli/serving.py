@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from backread.cli.opening import open_memory
-from backread.cli.options import StorePath
+from backread.cli.options import Limit, StorePath
 from backread.cli.output import counted, note
 from backread.errors import InvalidInputError, MissingExtraError
 
@@ -59,6 +59,7 @@ def serve(
         str | None,
         typer.Option("--user", "-u", metavar="ID", help="Whose chats those are that name nobody, with --upstream."),
     ] = None,
+    limit: Limit = None,
     path: StorePath = None,
 ) -> None:
     """Serve the store over HTTP: a page for people, and an API for programs.
@@ -75,8 +76,10 @@ def serve(
     if missing:
         raise MissingExtraError(f"the server needs what is not installed ({', '.join(missing)})", hint=INSTALL)
     from backread.server.app import create_app
+    from backread.server.limits import read_limits
     from backread.server.running import address, listen, run
 
+    limits = read_limits(limit or [])
     known = _keys(keys)
     behind = _upstream(upstream, user)
     with (
@@ -88,11 +91,11 @@ def serve(
         note(f"{address(listening)} serves {memory.settings.path} ({holds})", label="serve")
         if known is None:
             note("there are no keys: whoever is on this machine may read and erase everything", label="serve")
-        app = create_app(memory, keys=known, reports=reports)
+        app = create_app(memory, keys=known, limits=limits, reports=reports)
         if behind is not None:
             _put_in_front(app, replace(behind, timeout=memory.settings.timeout), known is not None, user)
             note(f"{address(listening)}/v1 is a chat server in front of {behind.base_url}", label="serve")
-        run(app, listening)
+        run(app, listening, limits)
 
 
 def _put_in_front(app: FastAPI, behind: Upstream, keyed: bool, user: str | None) -> None:

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from backread.errors import InvalidInputError
 from backread.models.base import ChatModel
 from backread.models.pricing import Price
-from backread.models.wrappers import MeteredChat, RetryingChat
+from backread.models.wrappers import AbandonableChat, MeteredChat, RetryingChat
 from backread.types import Usage
 
 __all__ = ["ChatRoles"]
@@ -57,6 +57,7 @@ class ChatRoles:
         prices: Mapping[str, Price] = MappingProxyType({}),
         deadline: float | None = None,
         cancel: threading.Event | None = None,
+        abandoned: threading.Event | None = None,
         sleep: Callable[[float], object] = time.sleep,
     ) -> ChatRoles:
         """The same models for one call: every attempt metered and priced, what may pass tried again within the time.
@@ -66,13 +67,17 @@ class ChatRoles:
             prices: see `pricing`.
             deadline: `time.monotonic()` after which nothing is tried again.
             cancel: set to end the attempts; waits end with it.
+            abandoned: set to end the calls themselves, see `AbandonableChat`.
             sleep: waits when there is nothing to cancel.
         """
-        wait = cancel.wait if cancel is not None else sleep
+        ends = cancel or abandoned
+        wait = ends.wait if ends is not None else sleep
 
         def watch(chat: ChatModel | None) -> ChatModel | None:
             if chat is None:
                 return None
+            if abandoned is not None:
+                chat = AbandonableChat(chat, abandoned)
             return RetryingChat(MeteredChat(chat, meter, prices=prices), deadline=deadline, sleep=wait)
 
         return ChatRoles(watch(self.build), watch(self.recall), watch(self.answer), watch(self.judge))

@@ -11,6 +11,7 @@ import hashlib
 import json
 import logging
 import random
+import threading
 import time
 from collections.abc import Callable, Collection, Mapping, MutableSequence, Sequence
 from dataclasses import replace
@@ -18,12 +19,20 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from backread import forking
-from backread.errors import ModelError, ModelNotAvailableError, ModelRequestError
+from backread.errors import CancelledError, ModelError, ModelNotAvailableError, ModelRequestError
 from backread.models.base import ChatMessage, ChatModel, ChatReply
 from backread.models.pricing import Price, priced
 from backread.types import Usage
 
-__all__ = ["CachedChat", "MemoryReplyCache", "MeteredChat", "ReplyCache", "RetryingChat", "reply_key"]
+__all__ = [
+    "AbandonableChat",
+    "CachedChat",
+    "MemoryReplyCache",
+    "MeteredChat",
+    "ReplyCache",
+    "RetryingChat",
+    "reply_key",
+]
 
 _log = logging.getLogger(__name__)
 
@@ -108,6 +117,54 @@ def _counted(error: ModelRequestError, attempts: int) -> ModelRequestError:
     last = copy.copy(error)
     last.args = (f"{error} (tried {attempts} times)",)
     return last
+
+
+class AbandonableChat:
+    """A `ChatModel` that is not called once nobody waits for its reply, and whose reply is broken off then.
+
+    A reply without a schema of a model that can stream is streamed, since only a stream can be closed on the way.
+
+    Args:
+        chat: what is asked.
+        abandoned: set when nobody waits any longer.
+    """
+
+    def __init__(self, chat: ChatModel, abandoned: threading.Event) -> None:
+        self._chat, self._abandoned = chat, abandoned
+
+    @property
+    def name(self) -> str:
+        """That of the wrapped model."""
+        return self._chat.name
+
+    def complete(
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        purpose: str,
+        max_tokens: int,
+        temperature: float = 0.0,
+        schema: Mapping[str, Any] | None = None,
+    ) -> ChatReply:
+        """The reply; see `ChatModel.complete`.
+
+        Raises:
+            CancelledError: nobody waits for it.
+        """
+        self._check()
+        stream = getattr(self._chat, "stream", None)
+        if schema is not None or not callable(stream):
+            return self._chat.complete(
+                messages, purpose=purpose, max_tokens=max_tokens, temperature=temperature, schema=schema
+            )
+        reply: ChatReply = stream(
+            messages, lambda text: self._check(), purpose=purpose, max_tokens=max_tokens, temperature=temperature
+        )
+        return reply
+
+    def _check(self) -> None:
+        if self._abandoned.is_set():
+            raise CancelledError("nobody waits for this any longer")
 
 
 class MeteredChat:

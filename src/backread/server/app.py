@@ -16,15 +16,14 @@ from backread.server import problems
 from backread.server.builds import Builds
 from backread.server.guard import OPEN_PATHS, EncodedPaths, Guard, SecurityHeaders
 from backread.server.keys import Keys
+from backread.server.limits import Limits
 from backread.server.metrics import Counted, Metrics
 from backread.server.openapi import described
 from backread.server.routes import building, finding, operating, turns
 from backread.server.service import NoQuery, Service, answered
 from backread.server.web.page import add_page
 
-__all__ = ["BODY_BYTES", "create_app"]
-
-BODY_BYTES: Final = 16 * 1024 * 1024
+__all__ = ["create_app"]
 
 _ABOUT: Final = (
     "Long-term memory for LLM agents: every turn kept word for word, every line of memory cited. Ids in paths are"
@@ -45,7 +44,7 @@ def create_app(
     memory: Memory,
     *,
     keys: Keys | None = None,
-    body_bytes: int = BODY_BYTES,
+    limits: Limits | None = None,
     open_paths: Collection[str] = OPEN_PATHS,
     reports: Path | None = None,
 ) -> FastAPI:
@@ -57,14 +56,14 @@ def create_app(
     Args:
         memory: what is served.
         keys: whose requests are served; None serves everyone who reaches it, which must be this machine only.
-        body_bytes: bytes of a request at most.
+        limits: what one user and all together may ask of it.
         open_paths: paths that need no key.
         reports: folder of bench reports that the page shows.
     """
-    metrics = Metrics()
+    metrics, limits = Metrics(), limits or Limits()
 
     def service() -> Service:
-        return Service(memory, metrics, Builds(memory, metrics))
+        return Service(memory, metrics, Builds(memory, metrics, per_user=limits.builds_per_user), limits)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -88,7 +87,7 @@ def create_app(
     _add_operations(app)
     add_page(app, keys=keys, reports=reports)
     # The last one added is the first one passed.
-    app.add_middleware(Guard, keys=keys, body_bytes=body_bytes, open_paths=open_paths)
+    app.add_middleware(Guard, keys=keys, limits=limits, open_paths=open_paths)
     app.add_middleware(EncodedPaths)
     app.add_middleware(SecurityHeaders)
     app.add_middleware(Counted, metrics=metrics)
@@ -96,10 +95,15 @@ def create_app(
 
 
 def _add_operations(app: FastAPI) -> None:
-    for module in (turns, finding, building, operating):
-        app.include_router(module.router)
+    for router in (turns.adding, turns.router, turns.exporting, finding.router, finding.asking, building.router):
+        app.include_router(router)
+    for router in (operating.probes, operating.router):
+        app.include_router(router)
     app.add_api_route("/v1/openapi.json", _openapi, include_in_schema=False, dependencies=[NoQuery])
 
 
-def _openapi(request: Request) -> Response:
-    return answered(request.app.openapi())
+async def _openapi(request: Request) -> Response:
+    state = request.app.state
+    if getattr(state, "described", None) is None:  # it needs no key, so it is made once
+        state.described = answered(request.app.openapi()).body
+    return Response(state.described, media_type="application/json")

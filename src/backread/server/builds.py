@@ -28,6 +28,7 @@ Status = Literal["waiting", "running", "done", "failed", "cancelled"]
 
 WORKERS: Final = 2
 WAITING: Final = 100
+PER_USER: Final = 8
 KEPT: Final = 1000
 
 
@@ -78,14 +79,23 @@ class Builds:
         metrics: told of every build that ends.
         workers: builds at the same time.
         waiting: builds that may wait; more are refused.
+        per_user: builds of one user that are not over; more are refused.
         kept: builds that are over and remembered, the latest of them.
     """
 
     def __init__(
-        self, memory: Memory, metrics: Metrics, *, workers: int = WORKERS, waiting: int = WAITING, kept: int = KEPT
+        self,
+        memory: Memory,
+        metrics: Metrics,
+        *,
+        workers: int = WORKERS,
+        waiting: int = WAITING,
+        per_user: int = PER_USER,
+        kept: int = KEPT,
     ) -> None:
         self._memory = memory
         self._metrics = metrics
+        self._per_user = per_user
         self._waiting, self._kept = waiting, kept
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="build")
         self._lock = threading.Lock()
@@ -95,7 +105,8 @@ class Builds:
         """A build that waits for its turn.
 
         Raises:
-            HTTPException: 409 while another of this user and strategy is not over, 503 when too many wait.
+            HTTPException: 409 while another of this user and strategy is not over, 429 when too many of this user are
+                not over, 503 when too many of all wait.
         """
         build_id = f"b-{uuid.uuid4().hex[:16]}"
         job = _Job(Build(build_id, user_id, strategy, flush, maintain, "waiting", datetime.now(UTC)))
@@ -104,13 +115,16 @@ class Builds:
             same = [build.build_id for build in open_ if (build.user_id, build.strategy) == (user_id, strategy)]
             if same:
                 raise HTTPException(409, f"build {same[0]} of this user and strategy is not over")
+            if sum(build.user_id == user_id for build in open_) >= self._per_user:
+                told = f"{self._per_user} builds of this user are not over"
+                raise HTTPException(429, told, headers={"Retry-After": "60"})
             if sum(build.status == "waiting" for build in open_) >= self._waiting:
                 raise HTTPException(503, f"{self._waiting} builds are waiting already", headers={"Retry-After": "60"})
             self._jobs[build_id] = job
             over = [name for name, other in self._jobs.items() if other.build.over]
             for name in over[: max(0, len(over) - self._kept)]:
                 del self._jobs[name]
-            self._pool.submit(self._run, job)  # under the lock, so that none is taken in once `close` began
+            self._pool.submit(self._run_next)  # under the lock, so that none is taken in once `close` began
             return job.build
 
     def get(self, user_id: str, build_id: str) -> Build:
@@ -153,12 +167,19 @@ class Builds:
             raise NotFoundError(f"user {user_id!r} has no build {build_id!r}", hint="builds end with the server")
         return job
 
-    def _run(self, job: _Job) -> None:
+    def _run_next(self) -> None:
+        """Run the build that waited longest, of a user of whom none runs when there is one."""
         with self._lock:
-            if job.build.over:
+            running = {job.build.user_id for job in self._jobs.values() if job.build.status == "running"}
+            waiting = [job for job in self._jobs.values() if job.build.status == "waiting"]
+            if not waiting:
                 return
+            job = next((job for job in waiting if job.build.user_id not in running), waiting[0])
             job.build = replace(job.build, status="running", started_at=datetime.now(UTC))
-            build = job.build
+        self._run(job)
+
+    def _run(self, job: _Job) -> None:
+        build = job.build
         try:
             report = self._memory.build(
                 user_id=build.user_id,

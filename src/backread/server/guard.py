@@ -5,8 +5,10 @@ Plain ASGI, so that what others mount on the app is guarded too. A path needs a 
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import re
+import time
 from collections.abc import Collection
 from typing import Final
 from urllib.parse import quote
@@ -16,6 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from backread.server.keys import ADMIN, Keys, Principal
+from backread.server.limits import Limits
 from backread.server.problems import SECURITY_HEADERS, Problem, problem, respond
 
 __all__ = ["OPEN_PATHS", "PAGE_PREFIX", "EncodedPaths", "Guard", "SecurityHeaders", "is_loopback"]
@@ -84,16 +87,16 @@ class Guard:
     Args:
         app: what is guarded.
         keys: whose requests are served; None serves everyone on this machine.
-        body_bytes: bytes of a request's body at most.
+        limits: how large a body may be, and how long it may take.
         open_paths: paths that need no key.
     """
 
     def __init__(
-        self, app: ASGIApp, *, keys: Keys | None, body_bytes: int, open_paths: Collection[str] = OPEN_PATHS
+        self, app: ASGIApp, *, keys: Keys | None, limits: Limits, open_paths: Collection[str] = OPEN_PATHS
     ) -> None:
         self._app = app
         self._keys = keys
-        self._limit = body_bytes
+        self._limit, self._seconds = limits.body_bytes, limits.body_seconds
         self._open = frozenset(open_paths)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -132,13 +135,23 @@ class Guard:
         return owner
 
     def _counted(self, receive: Receive) -> Receive:
-        """`receive`, which stops a body that turns out to be too large."""
-        read = 0
+        """`receive`, which stops a body that turns out to be too large, or is waited for too long."""
+        read, waited, complete = 0, 0.0, False
 
         async def counted() -> Message:
-            nonlocal read
-            message = await receive()
+            nonlocal read, waited, complete
+            if complete:
+                return await receive()
+            started = time.monotonic()
+            try:
+                async with asyncio.timeout(self._seconds - waited):
+                    message = await receive()
+            except TimeoutError:
+                raise HTTPException(408, f"the body did not come within {self._seconds:g} seconds") from None
+            finally:
+                waited += time.monotonic() - started
             if message["type"] == "http.request":
+                complete = not message.get("more_body", False)
                 read += len(message.get("body", b""))
                 if read > self._limit:
                     told = self._too_large()

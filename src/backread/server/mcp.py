@@ -12,10 +12,11 @@ import io
 import json
 import os
 import sys
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field, replace
 from functools import cache, partial
 from importlib.resources import files
 from types import TracebackType
@@ -44,10 +45,14 @@ from mcp_types import (
 )
 from mcp_types import Tool as Described
 from pydantic import ValidationError
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
 import backread
 from backread.memory import Memory
+from backread.server.fairness import Gates
+from backread.server.limits import Limits, bounded, evidence_tokens
+from backread.server.mcp_sessions import OwnSessions
 from backread.server.tool_arguments import checked, flat_schema
 from backread.server.tool_results import carried
 from backread.server.tools import TOOLS, Tool, told
@@ -55,12 +60,9 @@ from backread.server.tools import TOOLS, Tool, told
 if TYPE_CHECKING:
     from mcp.shared._stream_protocols import ReadStream, WriteStream
 
-__all__ = ["BODY_BYTES", "PATH", "create_server", "http_app", "own_stdout", "serve_stdio"]
+__all__ = ["PATH", "create_server", "http_app", "own_stdout", "serve_stdio"]
 
 PATH: Final = "/mcp"
-BODY_BYTES: Final = 16 * 1024 * 1024
-QUICK: Final = 16
-WAITING: Final = 16
 
 T = TypeVar("T")
 
@@ -69,8 +71,13 @@ T = TypeVar("T")
 class Threads:
     """Where calls run, so that none keeps another waiting: those that may wait for a chat model have their own."""
 
-    quick: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(QUICK, thread_name_prefix="tool"))
-    waiting: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(WAITING, thread_name_prefix="ask"))
+    limits: InitVar[Limits]
+    quick: ThreadPoolExecutor = field(init=False)
+    waiting: ThreadPoolExecutor = field(init=False)
+
+    def __post_init__(self, limits: Limits) -> None:
+        object.__setattr__(self, "quick", ThreadPoolExecutor(limits.requests, thread_name_prefix="tool"))
+        object.__setattr__(self, "waiting", ThreadPoolExecutor(limits.asks, thread_name_prefix="ask"))
 
     def close(self) -> None:
         """Wait for what is at work; what did not begin never will."""
@@ -81,18 +88,22 @@ class Threads:
 Context = ServerRequestContext[Threads]
 
 
-def create_server(memory: Memory, *, user_id: str | None = None) -> Server[Threads]:
+def create_server(memory: Memory, *, user_id: str | None = None, limits: Limits | None = None) -> Server[Threads]:
     """The tools over `memory`, which stays its owner's to close.
 
     Args:
         memory: what is served.
         user_id: whose history; then no tool takes a user. None lets each call name one, but for HTTP requests with
             the key of a user, which are bound to that user.
+        limits: what one user and all together may ask of it. Who is alone may use all places.
     """
+    limits = limits or Limits()
+    alone = replace(limits, requests_per_user=limits.requests, asks_per_user=limits.asks)
+    gates = Gates(limits if user_id is None else alone)
 
     @asynccontextmanager
     async def lifespan(server: Server[Threads]) -> AsyncIterator[Threads]:
-        threads = Threads()
+        threads = Threads(limits)
         try:
             yield threads
         finally:
@@ -108,8 +119,19 @@ def create_server(memory: Memory, *, user_id: str | None = None) -> Server[Threa
         if tool is None:
             raise MCPError(INVALID_PARAMS, f"there is no tool {params.name!r}; there are {', '.join(TOOLS)}")
         threads: Threads = ctx.lifespan_context
-        work = partial(_call, memory, tool, params.arguments or {}, _bound(ctx, user_id))
-        return await _in_thread(threads.waiting if tool.waits else threads.quick, work)
+        bound, given, cancel = _bound(ctx, user_id), params.arguments or {}, threading.Event()
+        work = partial(_call, memory, tool, given, bound, limits, cancel)
+        gate, pool = (gates.asks, threads.waiting) if tool.waits else (gates.requests, threads.quick)
+        user = str(given.get("user_id")) if bound is None else bound
+        try:
+            place = gate.enter(user)
+        except HTTPException as error:
+            return CallToolResult(content=[_text(f"error: {error.detail}\nhint: try again later")], is_error=True)
+        try:
+            await place
+            return await _in_thread(pool, work, cancel)
+        finally:
+            gate.leave(user, place)
 
     return Server(
         "backread",
@@ -153,16 +175,26 @@ def serve_stdio(memory: Memory, stdout: BinaryIO, *, user_id: str | None = None)
             raise  # else the client is gone, which is the end as well
 
 
-def http_app(memory: Memory, *, user_id: str | None = None, host: str = "127.0.0.1") -> ASGIApp:
+def http_app(
+    memory: Memory, *, user_id: str | None = None, host: str = "127.0.0.1", limits: Limits | None = None
+) -> ASGIApp:
     """The tools over streamable HTTP at `PATH`, without any guard of its own but against pages of a browser.
 
     Args:
         memory: what is served.
         user_id: see `create_server`.
         host: where it listens; on loopback only requests that name this machine are answered.
+        limits: see `create_server`; also how many sessions there may be, and for how long without a request.
     """
-    server = create_server(memory, user_id=user_id)
-    return server.streamable_http_app(streamable_http_path=PATH, host=host, max_request_body_size=BODY_BYTES)
+    limits = limits or Limits()
+    server = create_server(memory, user_id=user_id, limits=limits)
+    app = server.streamable_http_app(
+        streamable_http_path=PATH,
+        host=host,
+        max_request_body_size=limits.body_bytes,
+    )
+    server.session_manager.session_idle_timeout = limits.mcp_idle_seconds  # not an argument in all versions of the SDK
+    return OwnSessions(app, limits)
 
 
 async def _serve_stdio(memory: Memory, stdout: BinaryIO, user_id: str | None) -> None:
@@ -237,11 +269,22 @@ def _bound(ctx: Context, user_id: str | None) -> str | None:
     return owner if user_id is None else user_id
 
 
-def _call(memory: Memory, tool: Tool[Any], given: dict[str, Any], bound: str | None) -> CallToolResult:
+def _call(
+    memory: Memory,
+    tool: Tool[Any],
+    given: dict[str, Any],
+    bound: str | None,
+    limits: Limits,
+    cancel: threading.Event,
+) -> CallToolResult:
     try:
         arguments = checked(tool.takes(any_user=bound is None), given)
+        for name in ("query", "question"):
+            bounded(getattr(arguments, name, ""), f"the {name}", limits)
+        if (budget := getattr(arguments, "budget", None)) is not None:
+            arguments = arguments.model_copy(update={"budget": evidence_tokens(budget, limits)})
         user_id: str = getattr(arguments, "user_id", "") if bound is None else bound
-        value, text = tool.run(memory, user_id, arguments)
+        value, text = tool.run(memory, user_id, arguments, *([cancel] if tool.waits else []))
         return CallToolResult(content=[_text(text)], structured_content=carried(value))
     except Exception as error:  # noqa: BLE001 -- told to the model, which may do better
         return CallToolResult(content=[_text(told(error))], is_error=True)
@@ -251,8 +294,16 @@ def _text(text: str) -> TextContent:
     return TextContent(type="text", text=carried(text))
 
 
-async def _in_thread(pool: Executor, work: Callable[[], T]) -> T:
-    return await asyncio.get_running_loop().run_in_executor(pool, work)
+async def _in_thread(pool: Executor, work: Callable[[], T], cancel: threading.Event) -> T:
+    """What the work gives; when nobody waits any longer it is told so, and waited for even so."""
+    running = asyncio.get_running_loop().run_in_executor(pool, work)
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        cancel.set()
+        with anyio.CancelScope(shield=True):
+            await asyncio.wait((running,))
+        raise
 
 
 @cache

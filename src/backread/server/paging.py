@@ -9,11 +9,9 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from backread.errors import InvalidInputError, NotFoundError
-from backread.store.history import History, Scope
-from backread.types import Turn
 from backread.wire import json_text
 
-__all__ = ["Page", "page_of", "page_of_turns"]
+__all__ = ["Page", "cut_page", "read", "written"]
 
 T = TypeVar("T")
 
@@ -26,40 +24,37 @@ class Page(Generic[T]):
     next_cursor: str | None
 
 
-def page_of_turns(history: History, size: int, cursor: str | None, scope: Scope | None = None) -> Page[Turn]:
-    """A page of turns in history order; see `History.page`.
-
-    Raises:
-        InvalidInputError: no cursor of ours.
-        NotFoundError: the turns it names were deleted.
-    """
-    turns, after = history.page(size, cursor=_read(cursor), scope=scope)
-    return Page(tuple(turns), _written(after))
-
-
-def page_of(items: Sequence[T], key: Callable[[T], str], size: int, cursor: str | None) -> Page[T]:
-    """A page of a list whose items have different keys.
+def cut_page(
+    items: Sequence[T], key: Callable[[T], str], size: int, cursor: str | None
+) -> tuple[Sequence[T], tuple[str, str] | None]:
+    """At most `size` of the items, which have different keys, and the keys that the cursor after them is made of.
 
     Raises:
         InvalidInputError: no cursor of ours.
         NotFoundError: neither item it names is in the list any longer.
     """
     start = 0
-    if (names := _read(cursor)) is not None:
+    if (names := read(cursor)) is not None:
         places = {key(item): place for place, item in enumerate(items)}
         last, following = (places.get(name) for name in names)
         if last is None and following is None:
             raise NotFoundError("the items where this page starts are gone", hint="start again from the first page")
         start = following or 0 if last is None else last + 1
     kept, more = items[start : start + size], items[start + size : start + size + 1]
-    return Page(tuple(kept), _written((key(kept[-1]), key(more[0])) if more else None))
+    return kept, (key(kept[-1]), key(more[0])) if more else None
 
 
-def _written(names: tuple[str, str] | None) -> str | None:
+def written(names: tuple[str, str] | None) -> str | None:
+    """A cursor of two keys; None for None."""
     return None if names is None else base64.urlsafe_b64encode(json_text(names).encode()).decode().rstrip("=")
 
 
-def _read(cursor: str | None) -> tuple[str, str] | None:
+def read(cursor: str | None) -> tuple[str, str] | None:
+    """The two keys of a cursor; None for None.
+
+    Raises:
+        InvalidInputError: no cursor of ours.
+    """
     if cursor is None:
         return None
     try:

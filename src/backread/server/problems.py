@@ -51,6 +51,7 @@ STATUS: Mapping[type[BackreadError], int] = MappingProxyType(
         errors.InvalidInputError: 422,
         errors.BlankTextError: 422,
         errors.TurnTooLargeError: 413,
+        errors.QuotaError: 507,
         errors.TimeError: 422,
         errors.ConflictError: 409,
         errors.NotFoundError: 404,
@@ -66,6 +67,7 @@ STATUS: Mapping[type[BackreadError], int] = MappingProxyType(
         errors.ContextWindowError: 502,
         errors.ModelOutputError: 502,
         errors.ModelMismatchError: 503,
+        errors.CancelledError: 503,
         errors.ImportFormatError: 422,
         errors.MissingExtraError: 501,
     }

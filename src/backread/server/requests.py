@@ -29,6 +29,8 @@ __all__ = [
     "PathText",
     "SearchRequest",
     "Text",
+    "TurnQuery",
+    "TurnsQuery",
     "path_segment",
 ]
 
@@ -131,6 +133,9 @@ class AddRequest(_Body):
     session_id: Annotated[Text | None, Field(description="The sitting they belong to; a new one when left out.")] = None
 
 
+Attachments = Literal["named", "full"]
+
+
 class SearchRequest(_Body):
     """What to look for, and where."""
 
@@ -145,6 +150,9 @@ class SearchRequest(_Body):
     after: Annotated[Time | None, Field(description="Only turns said then or later.")] = None
     before: Annotated[Time | None, Field(description="Only turns said earlier.")] = None
     as_of: Annotated[Time | None, Field(description="The record as it stood then.")] = None
+    attachments: Annotated[
+        Attachments, Field(description="Only the type, bytes and SHA-256 of each, or all of it where there is room.")
+    ] = "named"
 
 
 class AskRequest(_Body):
@@ -153,7 +161,7 @@ class AskRequest(_Body):
     question: Text
     budget: Annotated[
         From0 | Literal["none", "default"],
-        Field(description='Tokens of evidence at most; "none" is no limit, "default" the server\'s setting.'),
+        Field(description='Tokens of evidence at most; "none" is the most the server gives, "default" its setting.'),
     ] = "default"
     strategy: Annotated[StrategyName | None, Field(description="How memory is made; the server's when left out.")] = (
         None
@@ -178,6 +186,23 @@ class PageQuery(_Body):
         None
     )
     limit: Annotated[int, Field(ge=1, description=f"Items at most; {MAX_PAGE} when more.")] = _DEFAULT_PAGE
+
+
+class TurnsQuery(PageQuery):
+    """Which page of turns, and how much of each."""
+
+    attachments: Annotated[
+        Attachments, Field(description="Only the type, bytes and SHA-256 of each, or all of it where there is room.")
+    ] = "named"
+
+
+class TurnQuery(_Body):
+    """How much of a turn."""
+
+    offset: Annotated[int, Field(ge=0, description="Where its text starts: `rest_at` of the answer before.")] = 0
+    attachments: Annotated[
+        Attachments, Field(description="All of each where there is room, or only its type, bytes and SHA-256.")
+    ] = "full"
 
 
 class EntriesQuery(PageQuery):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated, Any, Final
 
 from fastapi import Depends, Request, Response
@@ -13,16 +15,15 @@ from starlette.exceptions import HTTPException
 
 from backread.memory import Memory
 from backread.server.builds import Builds
+from backread.server.fairness import Gates
 from backread.server.keys import Principal
+from backread.server.limits import Limits
 from backread.server.metrics import Metrics
 from backread.server.problems import PROBLEM_TYPE
 from backread.server.requests import PathText
 from backread.wire import json_text
 
 __all__ = ["AdminOnly", "JsonOnly", "NoQuery", "Served", "Service", "UserId", "answered", "fails"]
-
-ASKING: Final = 16
-"""Answers that are worked on at the same time; the others wait, so that a slow model keeps nothing else waiting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,18 +34,39 @@ class Service:
         memory: over which it speaks.
         metrics: what it counts.
         builds: what it builds in the background.
+        limits: what one user and all together may ask of it.
+        gates: where requests wait for their turn.
         asking: threads for what may wait for a chat model.
+        checking: a thread that looks whether the store can be read.
     """
 
     memory: Memory
     metrics: Metrics
     builds: Builds
-    asking: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(ASKING, thread_name_prefix="ask"))
+    limits: Limits
+    gates: Gates = field(init=False)
+    asking: ThreadPoolExecutor = field(init=False)
+    checking: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="check"))
+
+    _reading: asyncio.Future[object] | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "gates", Gates(self.limits))
+        object.__setattr__(self, "asking", ThreadPoolExecutor(self.limits.asks, thread_name_prefix="ask"))
+
+    def readable(self) -> asyncio.Future[object]:
+        """Done once the store was read; whoever asks meanwhile waits for the same reading."""
+        if self._reading is None or self._reading.done():
+            read = partial(self.memory.sessions, user_id="-")
+            object.__setattr__(self, "_reading", asyncio.get_running_loop().run_in_executor(self.checking, read))
+        assert self._reading is not None
+        return self._reading
 
     def close(self) -> None:
         """Stop the builds and wait for what is at work. The memory stays open: it is its owner's to close."""
         self.builds.close()
-        self.asking.shutdown(wait=True)
+        self.asking.shutdown(wait=True, cancel_futures=True)
+        self.checking.shutdown(wait=True)
 
 
 # The checks are coroutines, so that they run at once and don't wait for a thread.
@@ -103,7 +125,7 @@ def answered(value: object, status: int = 200, *, headers: Mapping[str, str] | N
 def fails(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """What an operation declares of its failures: these, and those that every operation has."""
     schema = {"$ref": "#/components/schemas/Problem"}
-    described = {status: _FAILURES[status] for status in sorted({*statuses, 401, 403, 422, 500, 503})}
+    described = {status: _FAILURES[status] for status in sorted({*statuses, 401, 403, 422, 429, 500, 503})}
     return {
         status: {"description": text, "content": {PROBLEM_TYPE: {"schema": schema}}}
         for status, text in described.items()
@@ -118,8 +140,11 @@ _FAILURES: Final[Mapping[int, str]] = {
     409: "It can't be done beside what is there.",
     413: "The body, or a message in it, is too large.",
     415: "The body is not said to be JSON.",
+    408: "The body did not come in time.",
     422: "The request can't be used; nothing was stored or deleted.",
+    429: "Too many requests of this user wait already.",
     500: "The record could not be read or written, or the server has a bug.",
     502: "A model could not do its work.",
     503: "Busy, or a model is not there.",
+    507: "The user may store no more.",
 }

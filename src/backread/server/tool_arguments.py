@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
 from functools import cache
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, get_args, get_origin
 
 from pydantic import (
     AfterValidator,
@@ -17,6 +19,7 @@ from pydantic import (
     ValidationError,
     WithJsonSchema,
     create_model,
+    model_validator,
 )
 
 from backread.errors import InvalidInputError
@@ -25,6 +28,7 @@ from backread.messages import ROLES
 from backread.retrieval.registry import RETRIEVERS
 
 __all__ = [
+    "MAX_CHARACTERS",
     "MAX_LISTED",
     "MAX_TOP_K",
     "AddArguments",
@@ -42,6 +46,7 @@ __all__ = [
 
 MAX_TOP_K: Final = 50
 MAX_LISTED: Final = 100
+MAX_CHARACTERS: Final = 200_000
 _MOST_PLACES: Final = 5
 
 
@@ -71,7 +76,9 @@ def _retriever(value: str) -> str:
 
 
 def _integral(value: object) -> object:
-    """60.0 as 60: to JSON they are the same number."""
+    """60.0 as 60: to JSON they are the same number; "60" as well, since some clients send every number as text."""
+    if isinstance(value, str) and re.fullmatch(r"\s*-?[0-9]{1,18}\s*", value):
+        return int(value)
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -90,9 +97,42 @@ _Listed = Annotated[From1, Field(description=f"How many at most; {MAX_LISTED} wh
 
 
 class Arguments(BaseModel):
-    """Arguments of a tool."""
+    """Arguments of a tool, in any shape that clients are known to send.
+
+    What may be left out is left out when it is null or an empty text. A list may be the text of a JSON list, a number
+    the text of a number. A name that isn't known is refused.
+    """
 
     model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_meant(cls, given: Any) -> Any:  # noqa: ANN401 -- whatever was sent
+        if not isinstance(given, Mapping):
+            return given
+        fields = cls.model_fields
+        meant = {}
+        for name, value in given.items():
+            field = fields.get(name)
+            if field is not None and not field.is_required() and value in (None, ""):
+                continue
+            is_list = field is not None and any(get_origin(kind) is list for kind in _kinds(field.annotation))
+            meant[name] = _listed(value) if is_list else value
+        return meant
+
+
+def _kinds(annotation: Any) -> tuple[Any, ...]:  # noqa: ANN401 -- a type, or a choice of types
+    return (annotation, *get_args(annotation))
+
+
+def _listed(value: object) -> object:
+    """The list that a text is the JSON of; anything else as it is."""
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        try:
+            return json.loads(value)
+        except (ValueError, RecursionError):
+            return value
+    return value
 
 
 class Message(Arguments):
@@ -150,6 +190,12 @@ class GetArguments(Arguments):
     session_id: _SessionId = None
     limit: _Listed = 20
     cursor: _Cursor = None
+    max_characters: Annotated[
+        From1, Field(description=f"Of all texts together; {MAX_CHARACTERS} when more. What doesn't fit is said.")
+    ] = 40_000
+    offset: Annotated[
+        From0, Field(description="Where the first turn's text starts: `rest_at` of a turn that was cut.")
+    ] = 0
 
 
 class ListArguments(Arguments):

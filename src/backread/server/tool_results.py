@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final, Literal
 
@@ -42,6 +42,7 @@ __all__ = [
     "answered_text",
     "carried",
     "deleted_text",
+    "fitting",
     "found",
     "found_text",
     "recalled",
@@ -66,6 +67,7 @@ class ShownTurn:
         id: the id its source gave it; any tool that takes a turn id takes it too.
         received_at: when it came in, where nobody said when it was said; `said_at` is None then.
         cut: True when `text` is an excerpt.
+        rest_at: the offset where the rest of a text starts that was cut at its end.
     """
 
     turn_id: str
@@ -80,6 +82,7 @@ class ShownTurn:
     cut: bool
     caption: str | None
     attachments: tuple[str, ...]
+    rest_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +105,15 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Turns:
-    """Turns, and the cursor of those after them; None when these were the last."""
+    """Turns, and the cursor of those after them; None when these were the last.
+
+    Attributes:
+        left_out: ids that were asked for and didn't fit.
+    """
 
     turns: tuple[ShownTurn, ...]
     next_cursor: str | None
+    left_out: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +197,28 @@ def _optional(text: str | None) -> str | None:
     return None if text is None else for_model(text)
 
 
+def fitting(turns: Iterable[Turn], room: int, offset: int) -> tuple[ShownTurn, ...]:
+    """The turns that fit, from the first on, which is cut when it must.
+
+    Args:
+        turns: read one by one, no more than fit and one.
+        room: characters of all texts together.
+        offset: where the text of the first one starts.
+    """
+    fit: list[ShownTurn] = []
+    for turn in turns:
+        start = 0 if fit else min(offset, len(turn.text))
+        size = len(turn.text) - start + len(turn.caption or "")
+        if fit and size > room:
+            break
+        end = min(len(turn.text), start + room)
+        one = shown(turn, (start, end))
+        caption = one.caption and one.caption[: max(0, room - (end - start))]
+        fit.append(replace(one, caption=caption, rest_at=end if end < len(turn.text) else None))
+        room -= size
+    return tuple(fit)
+
+
 def found(hits: Hits, query: str) -> Found:
     """Hits with long turns cut around the words of the query."""
     terms = {term.term for term in query_terms(query) if not term.stop}
@@ -198,7 +228,9 @@ def found(hits: Hits, query: str) -> Found:
         span = None
         if len(text) > SHOWN_CHARACTERS:
             span = excerpt(text, terms, max_tokens=SHOWN_CHARACTERS, count=len)
-        return FoundTurn(shown(hit.turn, span), hit.score, tuple(turn.turn_id for turn in hit.also))
+        turn = shown(hit.turn, span)
+        turn = replace(turn, caption=turn.caption and turn.caption[:SHOWN_CHARACTERS])
+        return FoundTurn(turn, hit.score, tuple(turn.turn_id for turn in hit.also))
 
     return Found(tuple(hit_of(hit) for hit in hits), hits.degraded, hits.pending)
 
@@ -260,7 +292,10 @@ def turns_text(page: Turns) -> str:
     """Turns as fenced lines, in order."""
     if not page.turns:
         return "There are no turns."
-    return _told("Turns in order.", [_line(turn) for turn in page.turns], (), page.next_cursor)
+    told = _told("Turns in order.", [_line(turn) for turn in page.turns], (), page.next_cursor)
+    if page.left_out:
+        told += f"\n{quote('Left out, since the result is full: ' + ', '.join(page.left_out))}"
+    return told
 
 
 def sessions_text(page: Sessions) -> str:
@@ -304,6 +339,8 @@ def _line(turn: ShownTurn) -> str:
     marks = "".join(f" [{kind}]" for kind in turn.attachments)
     image = f" [image: {turn.caption}]" if turn.caption else ""
     cut = " […cut; get_turns gives all of it]" if turn.cut else ""
+    if turn.rest_at is not None:
+        cut = f" […cut; get_turns reads on with turn_ids of this one and offset {turn.rest_at}]"
     at = format_time(turn.said_at or turn.received_at, received=turn.said_at is None)
     where = f"turn {turn.turn_id}, session {turn.session_id}, {at}"
     return f"{where}, {turn.speaker or turn.role}: {turn.text}{image}{marks}{cut}"

@@ -6,6 +6,7 @@ Nothing here knows the protocol.
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,8 +17,9 @@ from pydantic import TypeAdapter
 
 from backread.errors import BackreadError, InvalidInputError, NotFoundError, StoreError
 from backread.memory import Memory
-from backread.server.paging import page_of, page_of_turns
+from backread.server.paging import cut_page, read, written
 from backread.server.tool_arguments import (
+    MAX_CHARACTERS,
     MAX_LISTED,
     MAX_TOP_K,
     AddArguments,
@@ -41,12 +43,12 @@ from backread.server.tool_results import (
     answered,
     answered_text,
     deleted_text,
+    fitting,
     found,
     found_text,
     recalled,
     recalled_text,
     sessions_text,
-    shown,
     turns_text,
 )
 from backread.store.history import Scope
@@ -56,6 +58,9 @@ from backread.types import AddReceipt, Degradation, DeleteReceipt
 __all__ = ["TOOLS", "Tool", "told"]
 
 _log = logging.getLogger(__name__)
+
+SEARCHED_BYTES: Final = 32 * 1024 * 1024
+"""Of texts that a search reads to make its excerpts."""
 
 A = TypeVar("A", bound=Arguments)
 
@@ -70,7 +75,8 @@ class Tool(Generic[A]):
         description: what a model is told.
         arguments: what it takes.
         gives: the type of its value.
-        run: (memory, user id, arguments) -> (value, text).
+        run: (memory, user id, arguments) -> (value, text); one that waits also takes an event that is set when nobody
+            waits for it any longer.
         reads: True when it changes nothing.
         erases: True when it takes something away.
         waits: True when it may wait for a chat model.
@@ -81,7 +87,7 @@ class Tool(Generic[A]):
     description: str
     arguments: type[A]
     gives: type
-    run: Callable[[Memory, str, A], tuple[object, str]]
+    run: Callable[..., tuple[object, str]]
     reads: bool = True
     erases: bool = False
     waits: bool = False
@@ -126,6 +132,8 @@ def _search(memory: Memory, user_id: str, given: SearchArguments) -> tuple[Found
         after=given.after,
         before=given.before,
         as_of=given.as_of,
+        most_bytes=SEARCHED_BYTES,
+        attachments="named",
     )
     if given.top_k > MAX_TOP_K:
         cut = Degradation("top_k", f"{given.top_k} turns were asked for, and {MAX_TOP_K} are the most there are")
@@ -134,47 +142,56 @@ def _search(memory: Memory, user_id: str, given: SearchArguments) -> tuple[Found
     return value, found_text(value)
 
 
-def _recall(memory: Memory, user_id: str, given: RecallArguments) -> tuple[Recalled, str]:
+def _recall(memory: Memory, user_id: str, given: RecallArguments, cancel: threading.Event) -> tuple[Recalled, str]:
     recall = memory.recall(
         given.question,
         user_id=user_id,
         budget="default" if given.budget is None else given.budget,
         asked_at=given.asked_at,
         as_of=given.as_of,
+        cancel=cancel,
     )
     return recalled(recall), recalled_text(recall)
 
 
-def _ask(memory: Memory, user_id: str, given: AskArguments) -> tuple[Answered, str]:
+def _ask(memory: Memory, user_id: str, given: AskArguments, cancel: threading.Event) -> tuple[Answered, str]:
     answer = memory.ask(
         given.question,
         user_id=user_id,
         budget="default" if given.budget is None else given.budget,
         asked_at=given.asked_at,
         as_of=given.as_of,
+        cancel=cancel,
     )
     return answered(answer), answered_text(answer)
 
 
 def _get(memory: Memory, user_id: str, given: GetArguments) -> tuple[Turns, str]:
     history = memory.history(user_id)
+    room = min(given.max_characters, MAX_CHARACTERS)
     if given.turn_ids is not None:
         if given.session_id is not None or given.cursor is not None:
             raise InvalidInputError("turn_ids names the turns already", hint="leave session_id and cursor out")
-        value = Turns(tuple(shown(turn) for turn in history.turns_by_id(given.turn_ids)), None)
+        named = (history.turns_by_id([turn_id], attachments="named")[0] for turn_id in given.turn_ids)
+        turns = fitting(named, room, given.offset)
+        value = Turns(turns, None, tuple(given.turn_ids[len(turns) :]))
         return value, turns_text(value)
     scope = None if given.session_id is None else Scope(session_ids=[given.session_id], superseded=True)
-    page = page_of_turns(history, min(given.limit, MAX_LISTED), given.cursor, scope)
-    if given.session_id is not None and not page.items:
+    size, most_bytes = min(given.limit, MAX_LISTED), 4 * room  # a character has four bytes at most
+    page, after = history.page(size, cursor=read(given.cursor), scope=scope, most_bytes=most_bytes, attachments="named")
+    if given.session_id is not None and not page and after is None:
         raise NotFoundError(f"there is no session {given.session_id!r}", hint="list_sessions lists them")
-    value = Turns(tuple(map(shown, page.items)), page.next_cursor)
+    turns = fitting(page, room, given.offset)
+    if len(turns) < len(page):
+        after = (turns[-1].turn_id, page[len(turns)].turn_id)
+    value = Turns(turns, written(after), ())
     return value, turns_text(value)
 
 
 def _list(memory: Memory, user_id: str, given: ListArguments) -> tuple[Sessions, str]:
     sessions = memory.sessions(user_id=user_id)
-    page = page_of(sessions, lambda item: item.session_id, min(given.limit, MAX_LISTED), given.cursor)
-    value = Sessions(page.items, page.next_cursor)
+    page, after = cut_page(sessions, lambda item: item.session_id, min(given.limit, MAX_LISTED), given.cursor)
+    value = Sessions(tuple(page), written(after))
     return value, sessions_text(value)
 
 
@@ -235,7 +252,8 @@ _ALL: Final[tuple[Tool[Any], ...]] = (
     Tool(
         "get_turns",
         "Read turns",
-        "Read turns in full: some by their ids, those of one session in order, or all of them, page by page.",
+        "Read turns in full: some by their ids, those of one session in order, or all of them, page by page. A text"
+        " that is too long is cut, and `rest_at` is the offset to read on from.",
         GetArguments,
         Turns,
         _get,

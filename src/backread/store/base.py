@@ -16,6 +16,7 @@ from backread.arrays import NDArray, np
 from backread.errors import InvalidInputError
 from backread.store.layout import Layout
 from backread.types import (
+    Attachments,
     BackupReceipt,
     Degradation,
     DeleteReceipt,
@@ -36,6 +37,7 @@ __all__ = [
     "PendingDoc",
     "Postings",
     "Progress",
+    "TurnSize",
     "TurnStore",
     "entry_corpus",
 ]
@@ -92,6 +94,15 @@ class BuiltIndex(NamedTuple):
     bytes: int
 
 
+class TurnSize(NamedTuple):
+    """A turn by its id, with the bytes of its text and caption, and of its attachments."""
+
+    doc: int
+    turn_id: str
+    text: int
+    attachments: int
+
+
 class PendingDoc(NamedTuple):
     """A turn or entry without all its vectors; `header` is put before every passage of `text`."""
 
@@ -120,12 +131,15 @@ class TurnStore(Protocol):
         """The shape of a user's turns in history order (of a kind of entry: by time, then arrival), as arrays."""
         ...
 
-    def turns_by_doc(self, user_id: str, docs: Sequence[int]) -> list[Turn]:
-        """The turns of `docs`, in that order; a doc that is gone is left out."""
+    def turns_by_doc(self, user_id: str, docs: Sequence[int], *, attachments: Attachments = "full") -> list[Turn]:
+        """The turns of `docs`, in that order; a doc that is gone is left out.
+
+        A named attachment is {"type", "bytes", "sha256"} of its canonical JSON.
+        """
         ...
 
-    def text_bytes(self, user_id: str, docs: Sequence[int]) -> list[int]:
-        """How large each of `docs` is to read: bytes of text, caption and attachments; 0 for a doc that is gone."""
+    def turn_sizes(self, user_id: str, docs: Sequence[int]) -> list[TurnSize]:
+        """Ids and sizes of the turns of `docs`, in that order, without reading them; a doc that is gone is left out."""
         ...
 
     def docs_of_turns(self, user_id: str, turn_ids: Sequence[str]) -> dict[str, int]:

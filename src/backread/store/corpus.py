@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from typing import NamedTuple, TypeAlias
 
@@ -278,16 +278,17 @@ class Corpus:
         return docs
 
     def turns(self, unit: int) -> list[Turn]:
-        """The turns of a unit of the record, in order."""
+        """The turns of a unit of the record, in order, without attachments."""
         return self.turns_of([unit])[0]
 
     def turns_of(self, units: Sequence[int]) -> list[list[Turn]]:
-        """The turns of each of `units`, in order, read at once; turns deleted meanwhile are left out."""
+        """The turns of each of `units`, in order, read at once, without attachments; those deleted are left out."""
         bounds = [np.searchsorted(self._group, [unit, unit + 1]) for unit in units]
         docs = [self._layout.docs[self._rows[start:end]].tolist() for start, end in bounds]
-        turns = self._store.turns_by_doc(self.user_id, [doc for unit in docs for doc in unit])
+        read = partial(self._store.turns_by_doc, self.user_id, attachments="none")
+        turns = read([doc for unit in docs for doc in unit])
         if len(turns) < sum(map(len, docs)):
-            return [self._store.turns_by_doc(self.user_id, unit) for unit in docs]
+            return [read(unit) for unit in docs]
         rest = iter(turns)
         return [list(islice(rest, len(unit))) for unit in docs]
 
@@ -313,4 +314,4 @@ class Corpus:
             return [self._layout.session_ids[self.session[unit]] for unit in units]
         if self.unit == "entry":
             return [entry.entry_id for entry in self.entries(units)]
-        return [turn.turn_id for turn in self._store.turns_by_doc(self.user_id, self._docs(units))]
+        return [turn.turn_id for turn in self._store.turn_sizes(self.user_id, self._docs(units))]

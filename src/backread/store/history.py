@@ -6,15 +6,16 @@ import heapq
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import accumulate
 from typing import get_args
 
 from backread.arrays import NDArray, np
 from backread.errors import InvalidInputError, NotFoundError
-from backread.store.base import TURNS, TurnStore, entry_corpus
+from backread.store.base import TURNS, TurnSize, TurnStore, entry_corpus
 from backread.store.corpus import Corpus
 from backread.store.layout import UNKNOWN_TIME, Layout
 from backread.store.rows import from_us, to_us
-from backread.types import Entry, EntryDraft, Session, Turn, Unit
+from backread.types import Attachments, Entry, EntryDraft, Session, Turn, Unit
 
 __all__ = ["HUMAN_ROLES", "History", "Scope"]
 
@@ -22,7 +23,8 @@ HUMAN_ROLES = ("user", "participant")
 """Roles of people; the unit "user_turn" ranks turns of these."""
 
 _PAGE = 500
-_PAGE_BYTES = 1 << 20
+_PAGE_BYTES = 4 * 1024 * 1024
+"""Turns are read so many, and so many bytes, at a time; one that is larger is read alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,8 +176,10 @@ class History:
         """Turns of unknown time, which an `as_of` view leaves out."""
         return int((self._store.layout(self.user_id).said_us == UNKNOWN_TIME).sum())
 
-    def turns(self, scope: Scope | None = None, *, start: int = 0, stop: int | None = None) -> Iterator[Turn]:
-        """Turns in history order, read page by page; superseded ones included when `scope` is None.
+    def turns(
+        self, scope: Scope | None = None, *, start: int = 0, stop: int | None = None, attachments: Attachments = "full"
+    ) -> Iterator[Turn]:
+        """Turns in history order, read a few megabytes at a time; superseded ones included when `scope` is None.
 
         Only those from place `start` on and before place `stop` of that order are read.
         """
@@ -185,27 +189,41 @@ class History:
         else:
             layout, rows = self._rows(scope)
             docs = layout.docs[rows]
-        yield from self._read(docs[start:stop])
+        return self._read(docs[start:stop].tolist(), attachments=attachments)
 
-    def _read(self, docs: NDArray[np.int64]) -> Iterator[Turn]:
-        """The turns of `docs` in that order, read in pages that are small in number and in bytes."""
+    def _read(self, docs: Sequence[int], *, attachments: Attachments = "full") -> Iterator[Turn]:
+        """The turns of `docs`, in that order; what comes next is only read when it is asked for."""
         for first in range(0, len(docs), _PAGE):
-            page = docs[first : first + _PAGE].tolist()
-            sizes = np.cumsum(self._store.text_bytes(self.user_id, page))
-            at = 0
-            while at < len(page):
-                full = int(sizes[at - 1] if at else 0) + _PAGE_BYTES
-                end = max(at + 1, int(np.searchsorted(sizes, full, "right")))
-                yield from self._store.turns_by_doc(self.user_id, page[at:end])
-                at = end
+            part: list[int] = []
+            size = 0
+            for item in self._store.turn_sizes(self.user_id, docs[first : first + _PAGE]):
+                if part and size + _bytes(item, attachments) > _PAGE_BYTES:
+                    yield from self._store.turns_by_doc(self.user_id, part, attachments=attachments)
+                    part, size = [], 0
+                part.append(item.doc)
+                size += _bytes(item, attachments)
+            yield from self._store.turns_by_doc(self.user_id, part, attachments=attachments)
 
     def page(
-        self, size: int, *, cursor: tuple[str, str] | None = None, scope: Scope | None = None
+        self,
+        size: int,
+        *,
+        cursor: tuple[str, str] | None = None,
+        scope: Scope | None = None,
+        most_bytes: int | None = None,
+        attachments: Attachments = "full",
     ) -> tuple[list[Turn], tuple[str, str] | None]:
         """At most `size` turns in history order, and the cursor of the page after them, None when that was the last.
 
         A cursor is two turn ids: that of the turn its page ended with, and of the one that followed. A walk from page
         to page gives every turn that is there all the time exactly once, whatever is added or deleted meanwhile.
+
+        Args:
+            size: turns at most.
+            cursor: where the page starts; None is the first one.
+            scope: which turns; None is all, superseded ones included.
+            most_bytes: the page ends before the turn that would make it larger, but never before its first.
+            attachments: how they are given; in full they count as bytes.
 
         Raises:
             NotFoundError: both turns of the cursor were deleted.
@@ -213,13 +231,18 @@ class History:
         layout, rows = self._rows(scope or Scope(superseded=True))
         docs = layout.docs[rows]
         at = 0 if cursor is None else self._after(docs, cursor)
-        turns: list[Turn] = []
-        while at < len(docs) and len(turns) <= size:  # fewer come back when some are deleted right now
-            end = at + size + 1 - len(turns)
-            turns += self._store.turns_by_doc(self.user_id, docs[at:end].tolist())
+        found: list[TurnSize] = []
+        while at < len(docs) and len(found) <= size:  # fewer come back when some are deleted right now
+            end = at + size + 1 - len(found)
+            found += self._store.turn_sizes(self.user_id, docs[at:end].tolist())
             at = end
-        kept, more = turns[:size], turns[size:]
-        return kept, (kept[-1].turn_id, more[0].turn_id) if more else None
+        kept = 0
+        for total in accumulate(_bytes(item, attachments) for item in found[:size]):
+            if kept and most_bytes is not None and total > most_bytes:
+                break
+            kept += 1
+        turns = self._store.turns_by_doc(self.user_id, [item.doc for item in found[:kept]], attachments=attachments)
+        return turns, (found[kept - 1].turn_id, found[kept].turn_id) if len(found) > kept else None
 
     def _after(self, docs: NDArray[np.int64], cursor: tuple[str, str]) -> int:
         """The place in `docs` from which a page goes on."""
@@ -237,9 +260,14 @@ class History:
         """All turns of this view in order of arrival, which keeps every turn after the one it supersedes."""
         layout = self._store.layout(self.user_id)
         docs = _links_last(np.sort(layout.docs[self._existing(layout)]).tolist(), layout.supersedes)
-        yield from self._read(np.array(docs, dtype=np.int64))
+        return self._read(docs)
 
-    def turns_by_id(self, turn_ids: Sequence[str]) -> list[Turn]:
+    def still_there(self, turn_ids: Sequence[str], *, attachments: Attachments = "full") -> Iterator[Turn]:
+        """Those of `turn_ids`, which are turn ids, that are still there, as `turns` reads them."""
+        docs = self._store.docs_of_turns(self.user_id, turn_ids)
+        return self._read([docs[turn_id] for turn_id in turn_ids if turn_id in docs], attachments=attachments)
+
+    def turns_by_id(self, turn_ids: Sequence[str], *, attachments: Attachments = "full") -> list[Turn]:
         """Turns by turn id or external id, in the order given.
 
         Raises:
@@ -247,7 +275,7 @@ class History:
         """
         docs = self._store.docs_of_turns(self.user_id, turn_ids)
         missing = [turn_id for turn_id in turn_ids if turn_id not in docs]
-        turns = self._store.turns_by_doc(self.user_id, [docs[turn_id] for turn_id in turn_ids if turn_id in docs])
+        turns = list(self._read([docs[turn_id] for turn_id in turn_ids if turn_id in docs], attachments=attachments))
         if self.as_of is not None:
             as_of = self.as_of
             missing += [t.turn_id for t in turns if t.time is None or t.time > as_of]
@@ -315,3 +343,7 @@ class History:
     ) -> int:
         """Write entries and state in one transaction; see `TurnStore.commit`."""
         return self._store.commit(self.user_id, strategy, expected_version, put, drop, state, rebuilt)
+
+
+def _bytes(size: TurnSize, attachments: Attachments) -> int:
+    return size.text + size.attachments if attachments == "full" else size.text

@@ -8,11 +8,11 @@ from datetime import datetime
 
 from backread.arrays import np
 from backread.store.agreement import agree_on_corpora, agree_on_ids, agree_on_turns, agree_on_users
-from backread.store.base import TURNS
+from backread.store.base import TURNS, TurnSize
 from backread.store.layout import UNKNOWN_TIME, Layout
-from backread.store.rows import TURN_COLUMNS, DamagedRowError, dec, enc, from_us, proved, turn_from_row
+from backread.store.rows import TURN_BYTES, TURN_COLUMNS, DamagedRowError, dec, enc, from_us, proved, turn_from_row
 from backread.store.turns import wire_id
-from backread.types import Session, Turn
+from backread.types import Attachments, Session, Turn
 
 __all__ = [
     "corpora_of",
@@ -24,7 +24,7 @@ __all__ = [
     "read_turns",
     "read_users",
     "size_of",
-    "text_bytes",
+    "turn_sizes",
 ]
 
 _TURN = f"SELECT {TURN_COLUMNS} FROM turns t JOIN sessions s USING(session_pk) WHERE t.doc = ?"
@@ -34,28 +34,27 @@ _DOC = (
     " WHERE i.user_pk = ?1 AND (i.turn_id = ?2 OR i.external_id = ?3) ORDER BY i.turn_id = ?2 DESC"
 )
 _HAS_SESSION = "EXISTS (SELECT 1 FROM sessions s WHERE s.user_pk = u.user_pk)"
-_SIZE = (
-    "SELECT length(text) + coalesce(length(caption), 0) + coalesce(length(CAST(attachments AS BLOB)), 0)"
-    " FROM turns WHERE doc = ?"
-)
+_SIZE = f"SELECT t.doc, t.turn_id, {TURN_BYTES} FROM turns t WHERE t.doc = ? AND t.user_pk = ?"
 
 
-def read_turns(db: sqlite3.Connection, layout: Layout, user_id: str, docs: Sequence[int]) -> list[Turn]:
+def read_turns(
+    db: sqlite3.Connection, layout: Layout, user_id: str, docs: Sequence[int], attachments: Attachments = "full"
+) -> list[Turn]:
     """The turns of `docs` that are in the layout, in the order given."""
     owner = enc(user_id) or b""
     rows = layout.rows(np.array(docs, dtype=np.int64))
     starts = np.searchsorted(layout.session, np.arange(len(layout.session_ids)))
     return [
-        turn_from_row(db.execute(_TURN, (doc,)).fetchone(), int(row - starts[layout.session[row]]), owner)
+        turn_from_row(db.execute(_TURN, (doc,)).fetchone(), int(row - starts[layout.session[row]]), owner, attachments)
         for doc, row in zip(docs, rows.tolist(), strict=True)
         if row >= 0
     ]
 
 
-def text_bytes(db: sqlite3.Connection, docs: Iterable[int]) -> list[int]:
-    """Bytes of text, caption and attachments of each of `docs`, 0 for one that is gone; reads none of them."""
-    found = (db.execute(_SIZE, (doc,)).fetchone() for doc in docs)
-    return [row[0] if row and isinstance(row[0], int) else 0 for row in found]
+def turn_sizes(db: sqlite3.Connection, user_pk: int, docs: Iterable[int]) -> list[TurnSize]:
+    """Ids and sizes of the turns of `docs` that are there, in that order; reads none of them."""
+    rows = (db.execute(_SIZE, (doc, user_pk)).fetchone() for doc in docs)
+    return [TurnSize(*row) for row in rows if row]
 
 
 def docs_of(db: sqlite3.Connection, user_pk: int, turn_ids: Iterable[str]) -> dict[str, int]:

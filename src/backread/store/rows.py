@@ -11,20 +11,23 @@ from types import NoneType
 from typing import Any
 
 from backread.errors import TimeError
-from backread.types import Turn, TurnDraft
+from backread.types import Attachments, Turn, TurnDraft
 
 __all__ = [
     "EPOCH",
     "FIRST",
     "RECEIVED",
+    "TURN_BYTES",
     "TURN_COLUMNS",
     "DamagedRowError",
+    "attachment_bytes",
     "attachments_json",
     "checksum",
     "dec",
     "draft_fields",
     "enc",
     "from_us",
+    "named_attachment",
     "of_kinds",
     "proved",
     "sort_after",
@@ -57,6 +60,12 @@ _KINDS: tuple[type | tuple[type, ...], ...] = (
 
 class DamagedRowError(sqlite3.DatabaseError):
     """A row isn't what was written. The pool makes `StoreCorruptError` of it, as of SQLite's own errors."""
+
+
+TURN_BYTES = (
+    "length(t.text) + coalesce(length(t.caption), 0) AS said, coalesce(length(CAST(t.attachments AS BLOB)), 0) AS held"
+)
+"""Bytes of what a turn says and of its attachments; SQLite tells the length of a text without reading it."""
 
 
 def enc(text: str | None) -> bytes | None:
@@ -116,6 +125,17 @@ def attachments_json(attachments: Iterable[Mapping[str, Any]]) -> str | None:
     return json.dumps(items, ensure_ascii=True, sort_keys=True, separators=(",", ":")) if items else None
 
 
+def named_attachment(item: Mapping[str, Any]) -> dict[str, Any]:
+    """What stands for an attachment that isn't given itself: its type, and bytes and SHA-256 of its canonical JSON."""
+    data = attachment_bytes(item)
+    return {"type": item["type"], "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+
+
+def attachment_bytes(item: Mapping[str, Any]) -> bytes:
+    """Canonical JSON of one attachment, in ASCII."""
+    return json.dumps(dict(item), ensure_ascii=True, sort_keys=True, separators=(",", ":")).encode()
+
+
 def draft_fields(draft: TurnDraft) -> dict[str, bytes | int | str | None]:
     """A draft as column values, except those that depend on what is already stored."""
     received = draft.said_at is None and draft.received_at is not None
@@ -167,10 +187,10 @@ def proved(row: Sequence[Any] | None, user_id: bytes) -> dict[str, Any]:
     return columns
 
 
-def turn_from_row(row: Sequence[Any] | None, position: int, user_id: bytes) -> Turn:
+def turn_from_row(row: Sequence[Any] | None, position: int, user_id: bytes, attachments: Attachments = "full") -> Turn:
     """A `Turn` from a row of `TURN_COLUMNS`; raises as `proved` does."""
     columns = proved(row, user_id)
-    attachments = columns["attachments"]
+    held = json.loads(columns["attachments"]) if columns["attachments"] else ()
     at = from_us(columns["said_us"], columns["said_offset"])
     return Turn(
         turn_id=columns["turn_id"],
@@ -182,7 +202,7 @@ def turn_from_row(row: Sequence[Any] | None, position: int, user_id: bytes) -> T
         speaker=dec(columns["speaker"]),
         external_id=dec(columns["external_id"]),
         caption=dec(columns["caption"]),
-        attachments=tuple(json.loads(attachments)) if attachments else (),
+        attachments=tuple(held if attachments == "full" else map(named_attachment, held)),
         said_at=None if columns["zone_known"] == RECEIVED else at,
         said_text=dec(columns["said_text"]),
         offset_known=bool(columns["zone_known"]),

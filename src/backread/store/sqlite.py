@@ -19,7 +19,7 @@ from backread.store import verify as proof
 from backread.store.agreement import agree_on_users
 from backread.store.ann import ANN_BYTES, AnnIndexes, corpus_keys
 from backread.store.backup import copied, placed, sha256_of
-from backread.store.base import TURNS, Appended, BuiltIndex, Cosines, PendingDoc, Postings, Progress
+from backread.store.base import TURNS, Appended, BuiltIndex, Cosines, PendingDoc, Postings, Progress, TurnSize
 from backread.store.connection import ConnectionPool
 from backread.store.erase import erase
 from backread.store.file import loose
@@ -36,12 +36,14 @@ from backread.store.reading import (
     read_turns,
     read_users,
     size_of,
-    text_bytes,
+    turn_sizes,
 )
 from backread.store.replies import StoredTexts
 from backread.store.rows import DamagedRowError, dec, enc, of_kinds
 from backread.store.scrubbing import SCRUB_ROW, SCRUB_WAIT_S, Scrubber, due_step, note_erased
 from backread.store.turns import (
+    MAX_TURN_BYTES,
+    Quota,
     StoredTurn,
     append,
     find_corpus,
@@ -68,6 +70,7 @@ from backread.store.vectors import (
 )
 from backread.text.analysis import analyzer_version, index_terms
 from backread.types import (
+    Attachments,
     BackupReceipt,
     DeleteReceipt,
     Entry,
@@ -120,16 +123,26 @@ class SqliteStore:
         path: the file; made with mode 0600 when missing.
         vector_cache_bytes: vectors kept in memory between searches, those used last; 0 reads them from the file.
         ann_bytes: vectors of a corpus that isn't kept in memory from which a search uses the index of `build_ann`.
+        turn_bytes: text of one turn at most.
+        user_bytes: texts and attachments that one user may store; 0 is no quota.
 
     Raises:
         SchemaTooNewError, StoreCorruptError, StoreError: the file can't be used, and why.
     """
 
     def __init__(
-        self, path: str | Path, *, vector_cache_bytes: int = 256 * 1024 * 1024, ann_bytes: int = ANN_BYTES
+        self,
+        path: str | Path,
+        *,
+        vector_cache_bytes: int = 256 * 1024 * 1024,
+        ann_bytes: int = ANN_BYTES,
+        turn_bytes: int = MAX_TURN_BYTES,
+        user_bytes: int = 0,
     ) -> None:
         self._pool = ConnectionPool(Path(path))
         self.path = self._pool.path
+        self._turn_bytes = turn_bytes
+        self._quota = Quota(user_bytes)
         self._ann = AnnIndexes(self.path, cached=vector_cache_bytes, least=ann_bytes)
         self._vectors = VectorCache(vector_cache_bytes)
         self._scrubber = Scrubber(self._pool, self._ann.folder)
@@ -165,11 +178,15 @@ class SqliteStore:
     def append(self, user_id: str, drafts: Sequence[TurnDraft]) -> list[Appended]:
         """See `TurnStore.append`. Analysis runs before the write lock is taken."""
         hasher = self._hasher(user_id, TURNS)
-        items = [prepare(draft, hasher) for draft in drafts]
+        items = [prepare(draft, hasher, self._turn_bytes) for draft in drafts]
         if all(item.problem is not None for item in items):
             return [Appended(None, problem=item.problem) for item in items]
-        with self._pool.write() as db:
-            return append(db, user_id, items)
+        try:
+            with self._pool.write() as db:
+                return append(db, user_id, items, self._quota)
+        except BaseException:
+            self._quota.forget()
+            raise
 
     def take_back(self, user_id: str, turns: Sequence[StoredTurn], appended: int) -> None:
         """Store turns of a damaged file as they were stored there; `appended` is how many the user ever had, or 0."""
@@ -269,16 +286,16 @@ class SqliteStore:
                 rows -= self._layouts.popitem(last=False)[1][1].size
         return layout
 
-    def turns_by_doc(self, user_id: str, docs: Sequence[int]) -> list[Turn]:
+    def turns_by_doc(self, user_id: str, docs: Sequence[int], *, attachments: Attachments = "full") -> list[Turn]:
         """See `TurnStore.turns_by_doc`."""
         with self._pool.read() as db:
-            return read_turns(db, self._layout(db, user_id, TURNS), user_id, docs)
+            return read_turns(db, self._layout(db, user_id, TURNS), user_id, docs, attachments)
 
-    def text_bytes(self, user_id: str, docs: Sequence[int]) -> list[int]:
-        """See `TurnStore.text_bytes`."""
+    def turn_sizes(self, user_id: str, docs: Sequence[int]) -> list[TurnSize]:
+        """See `TurnStore.turn_sizes`."""
         with self._pool.read() as db:
-            layout = self._layout(db, user_id, TURNS)
-            return text_bytes(db, np.where(layout.rows(np.array(docs, np.int64)) >= 0, docs, 0).tolist())
+            user = self._user(db, user_id)
+            return [] if user is None else turn_sizes(db, user[0], docs)
 
     def docs_of_turns(self, user_id: str, turn_ids: Sequence[str]) -> dict[str, int]:
         """See `TurnStore.docs_of_turns`."""

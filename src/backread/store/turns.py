@@ -11,12 +11,22 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from backread.arrays import NDArray, np
-from backread.errors import ConflictError, InvalidInputError, NotFoundError, TimeError, TurnTooLargeError
+from backread.errors import ConflictError, InvalidInputError, NotFoundError, QuotaError, TimeError, TurnTooLargeError
 from backread.store.agreement import agree_on_corpora, agree_on_turns
 from backread.store.base import TURNS, Appended
 from backread.store.indexing import TermHasher, indexed_text
 from backread.store.layout import UNKNOWN_TIME, Layout
-from backread.store.rows import FIRST, RECEIVED, DamagedRowError, dec, draft_fields, enc, sort_after, turn_sum
+from backread.store.rows import (
+    FIRST,
+    RECEIVED,
+    TURN_BYTES,
+    DamagedRowError,
+    dec,
+    draft_fields,
+    enc,
+    sort_after,
+    turn_sum,
+)
 from backread.text.analysis import index_terms
 from backread.text.cues import turn_cues
 from backread.types import TurnDraft
@@ -24,6 +34,7 @@ from backread.types import TurnDraft
 __all__ = [
     "MAX_TURN_BYTES",
     "Prepared",
+    "Quota",
     "StoredTurn",
     "append",
     "link",
@@ -44,6 +55,7 @@ _COLUMNS = (
     *("user_pk", "session_pk", "sort_us", "said_us", "said_offset", "zone_known", "stored_us", "length", "cues"),
     *("supersedes", "turn_id", "sum", "external_id", "role", "speaker", "said_text", "caption", "attachments", "text"),
 )
+_SIZES = f"(SELECT {TURN_BYTES} FROM turns t WHERE t.user_pk = ?)"
 _INSERT = f"INSERT INTO turns({', '.join(_COLUMNS)}) VALUES ({', '.join(':' + name for name in _COLUMNS)})"
 
 
@@ -63,15 +75,15 @@ class Prepared:
     stored_us: int | None = None
 
 
-def prepare(draft: TurnDraft, hasher: TermHasher) -> Prepared:
+def prepare(draft: TurnDraft, hasher: TermHasher, most_bytes: int = MAX_TURN_BYTES) -> Prepared:
     """Analyse a draft; a text over the limit, or a time no calendar holds, becomes a problem instead."""
     try:
         fields: dict[str, Any] = draft_fields(draft)
     except TimeError as error:
         return Prepared(draft, {}, {}, 0, error)
-    if (size := len(fields["text"])) > MAX_TURN_BYTES:
+    if (size := len(fields["text"])) > most_bytes:
         problem = TurnTooLargeError(
-            f"a message of {size:,} bytes is over the limit of {MAX_TURN_BYTES:,} bytes for one turn",
+            f"a message of {size:,} bytes is over the limit of {most_bytes:,} bytes for one turn",
             hint="split it into several messages",
         )
         return Prepared(draft, fields, {}, 0, problem)
@@ -125,17 +137,54 @@ def user_row(db: sqlite3.Connection, user_id: str) -> tuple[int, int] | None:
     return row[:2]
 
 
+class Quota:
+    """Bytes of texts, captions and attachments that each user may store.
+
+    They are summed up once for a user, and again only when somebody else wrote or erased.
+
+    Args:
+        most: for one user; 0 is no quota.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._used: dict[int, tuple[int, int]] = {}  # user_pk -> version, bytes at that version
+
+    def room(self, db: sqlite3.Connection, user_pk: int, version: int) -> int | None:
+        """Bytes a user may still store, below 0 where more is stored already; None without a quota."""
+        if not self._most:
+            return None
+        known = self._used.get(user_pk)
+        if known is None or known[0] != version:
+            row = db.execute(f"SELECT total(said + held) FROM {_SIZES}", (user_pk,)).fetchone()
+            known = self._used[user_pk] = (version, int(row[0]))
+        return self._most - known[1]
+
+    def left(self, user_pk: int, version: int, room: int | None) -> None:
+        """Note what is left at a version."""
+        if room is not None:
+            self._used[user_pk] = (version, self._most - room)
+
+    def forget(self) -> None:
+        """Sum up again: what was noted was undone."""
+        self._used.clear()
+
+
+NO_QUOTA = Quota(0)
+
+
 class _Batch:
     """The appends of one transaction for one user."""
 
-    def __init__(self, db: sqlite3.Connection, user_id: str) -> None:
+    def __init__(self, db: sqlite3.Connection, user_id: str, quota: Quota) -> None:
         self.db = db
         self.user_id = enc(user_id) or b""
         db.execute("INSERT OR IGNORE INTO users(user_id, version, appended) VALUES (?, 0, 0)", (self.user_id,))
-        self.user_pk, self.appended = db.execute(
-            "SELECT user_pk, appended FROM users WHERE user_id = ?", (self.user_id,)
+        self.user_pk, self.appended, self.version = db.execute(
+            "SELECT user_pk, appended, version FROM users WHERE user_id = ?", (self.user_id,)
         ).fetchone()
         self.corpus_pk = corpus_pk(db, self.user_pk, "turn")
+        self.quota, self.room = quota, quota.room(db, self.user_pk, self.version)
         self.stored_us = time.time_ns() // 1000
         self.sessions: dict[str, int] = {}
         self.last_sort: dict[int, int] = {}  # by session, read once and written back once
@@ -154,6 +203,12 @@ class _Batch:
             supersedes = self._doc_of(draft.supersedes) if draft.supersedes is not None else None
         except InvalidInputError as problem:
             return Appended(None, problem=problem)
+        size = sum(len(fields[name] or "") for name in ("text", "caption", "attachments"))
+        if self.room is not None and size > self.room:
+            told = f"a message of {size:,} bytes is over what is left of the user's quota, {max(0, self.room):,} bytes"
+            return Appended(None, problem=QuotaError(told, hint="erase what is not needed, or raise user_mb"))
+        if self.room is not None:
+            self.room -= size
         stored_us = self.stored_us if item.stored_us is None else item.stored_us
         session_pk = self._session(draft.session_id, fields["said_us"], stored_us)
         turn_id = item.turn_id or turn_name(self.user_id, fields["external_id"], self.appended)
@@ -187,6 +242,7 @@ class _Batch:
         self.db.execute(
             "UPDATE users SET version = version + 1, appended = ? WHERE user_pk = ?", (self.appended, self.user_pk)
         )
+        self.quota.left(self.user_pk, self.version + 1, self.room)
 
     def _known(self, draft: TurnDraft, fields: dict[str, Any]) -> str | None:
         """The id of the turn that already has this external id and content."""
@@ -288,9 +344,9 @@ def _says_when(row: Mapping[str, Any]) -> bool:
     return row["said_us"] is not None and row["zone_known"] != RECEIVED
 
 
-def append(db: sqlite3.Connection, user_id: str, items: Sequence[Prepared]) -> list[Appended]:
+def append(db: sqlite3.Connection, user_id: str, items: Sequence[Prepared], quota: Quota = NO_QUOTA) -> list[Appended]:
     """Insert prepared drafts in the open write transaction."""
-    batch = _Batch(db, user_id)
+    batch = _Batch(db, user_id, quota)
     results = [batch.add(item) for item in items]
     batch.finish()
     return results

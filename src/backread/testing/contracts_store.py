@@ -74,10 +74,10 @@ class TurnStoreContract:
         docs = store.docs_of_turns("ann", ["m-2", second.turn_id or ""])
         assert docs["m-2"] == docs[second.turn_id or ""]
         (turn,) = store.turns_by_doc("ann", [docs["m-2"]])
-        large, gone = store.text_bytes("ann", [docs["m-2"], 10**9])
-        assert len(turn.text.encode()) < large < len(turn.text.encode()) + 100
-        assert gone == 0
-        assert store.text_bytes("bo", [docs["m-2"]]) == [0]
+        (size,) = store.turn_sizes("ann", [docs["m-2"], 10**9])
+        assert (size.turn_id, size.text) == (turn.turn_id, len(turn.text.encode()) + len("a kayak"))
+        assert 30 < size.attachments < 100
+        assert store.turn_sizes("bo", [docs["m-2"]]) == []
         assert turn.turn_id == second.turn_id
         assert turn.supersedes == first.turn_id
         assert turn.said_at == said
@@ -127,6 +127,20 @@ class TurnStoreContract:
         (item,) = store.append("ann", [draft("x" * 20_000_000)])
         assert isinstance(item.problem, TurnTooLargeError)
         assert store.layout("ann").size == 0
+
+    def test_sizes_are_told_and_attachments_named(self, store: TurnStore) -> None:
+        given = ({"type": "image", "url": "x" * 50}, {"type": "call", "n": "ü"})
+        store.append("ann", [draft("ü\ud800", caption="cap", attachments=given), draft("plain")])
+        docs = store.layout("ann").docs.tolist()
+        first, second = store.turn_sizes("ann", [docs[0], docs[1], 10**9])
+        named, plain = store.turns_by_doc("ann", docs, attachments="named")
+        assert (first.turn_id, first.doc, first.text) == (named.turn_id, docs[0], 5 + 3)
+        assert (second.turn_id, second.text, second.attachments) == (plain.turn_id, 5, 0)
+        assert [set(item) for item in named.attachments] == [{"type", "bytes", "sha256"}] * 2
+        assert first.attachments == sum(item["bytes"] for item in named.attachments) + len("[,]")
+        assert [item["type"] for item in named.attachments] == ["image", "call"]
+        assert store.turn_sizes("bo", docs) == []
+        assert [turn.attachments for turn in store.turns_by_doc("ann", docs, attachments="none")] == [(), ()]
 
     def test_supersedes_must_name_a_turn_of_the_same_user(self, store: TurnStore) -> None:
         (mine,) = store.append("ann", [draft("mine")])

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from typer.testing import Result
 
+from backread import Memory
 from backread.cli.asking import NO_CHAT, parse_budget
 from backread.cli.searching import score
 from backread.cli.wording import EXCERPT, excerpt, joined, marked
@@ -31,6 +32,17 @@ def test_json_has_the_fields_of_the_dataclass(data: Data) -> None:
     assert set(hits) == {"items", "degraded", "pending"}
     assert set(hits["items"][0]) == {"turn", "score", "also"}
     assert hits["items"][0]["turn"]["said_at"] == "2025-03-01T10:00:00+00:00"
+
+
+def test_json_names_attachments(data: Data, store: Path) -> None:
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 9000}}
+    with Memory.open(store) as memory:
+        message = {"role": "user", "content": [{"type": "text", "text": "the zeppelin"}, picture], "id": "z1"}
+        memory.add(message, user_id="ann", session_id="sky")
+    (hit,) = data("search", "--user", "ann", "zeppelin")["items"]
+    (named,) = hit["turn"]["attachments"]
+    assert (named["type"], named["bytes"] > 9000, set(named)) == ("image_url", True, {"type", "bytes", "sha256"})
+    assert data("show", "--user", "ann", "z1")["attachments"] == [picture]
 
 
 def test_nothing_found_is_no_error(run: Run, data: Data) -> None:

@@ -37,7 +37,8 @@ def mcp(memory: Memory) -> Mcp:
     [
         ("search_memories", {}, "query: Field required"),
         ("search_memories", {"query": " "}, "query: must not be blank"),
-        ("search_memories", {"query": "x", "top_k": "5"}, "top_k: Input should be a valid integer"),
+        ("search_memories", {"query": "x", "top_k": "five"}, "top_k: Input should be a valid integer"),
+        ("search_memories", {"query": "x" * 10_001}, "the query has 10,001 characters, and 10,000 are the most"),
         ("search_memories", {"query": "x", "top_k": True}, "top_k: Input should be a valid integer"),
         ("search_memories", {"query": "x", "top_k": 1.5}, "top_k: Input should be a valid integer"),
         ("search_memories", {"query": "x", "limit": 5}, "limit: Extra inputs are not permitted"),

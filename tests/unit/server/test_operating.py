@@ -134,6 +134,7 @@ class TestDescription:
             f"GET {user}/turns",
             f"GET {user}/turns/{{turn_id}}",
             "POST /v1/scrub",
+            f"GET {user}/turns/{{turn_id}}/attachments/{{number}}",
             f"POST {user}/ask",
             f"POST {user}/builds",
             f"POST {user}/builds/{{build_id}}/cancel",
@@ -154,7 +155,7 @@ class TestDescription:
 
     def test_no_field_of_an_answer_may_be_missing(self, described: dict[str, Any]) -> None:
         schemas = described["components"]["schemas"]
-        for name in ("Turn", "Hits", "Recall", "Answer", "Build", "AddReceipt", "Page_Turn_"):
+        for name in ("SentTurn", "SentHits", "Recall", "Answer", "Build", "AddReceipt", "Page_SentTurn_"):
             assert schemas[name]["required"] == sorted(schemas[name]["properties"])
         assert schemas["SearchRequest"]["required"] == ["query"]
         assert schemas["SearchRequest"]["additionalProperties"] is False
@@ -195,7 +196,7 @@ class TestDescription:
         server.add("kept")
         for path, methods in described["paths"].items():
             for method in methods:
-                name = path.format(user_id="ann", turn_id="x", session_id="s1", build_id="b")
+                name = path.format(user_id="ann", turn_id="x", session_id="s1", build_id="b", number=0)
                 body: dict[str, Any] | None = {} if method == "post" else None
                 told = server.problem(
                     method.upper(), f"{name}?confirm=everything&odd=1&strategy=naive_rag", body, status=422

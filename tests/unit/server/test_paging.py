@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backread.errors import InvalidInputError, NotFoundError
-from backread.server.paging import Page, page_of
+from backread.server.paging import Page, cut_page, written
 
 
 def pages(items: list[str], size: int, cursor: str | None = None) -> Page[str]:
-    return page_of(items, str, size, cursor)
+    kept, after = cut_page(items, str, size, cursor)
+    return Page(tuple(kept), written(after))
 
 
 @given(st.lists(st.text(st.characters()), unique=True, max_size=12), st.integers(1, 14))

@@ -7,14 +7,16 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 
 from backread.server.builds import Build
-from backread.server.paging import Page, page_of
+from backread.server.fair_routes import FairRoute
+from backread.server.paging import Page
 from backread.server.requests import MAX_PAGE, BuildRequest, EntriesQuery, PageQuery, PathText, path_segment
+from backread.server.sending import list_answer
 from backread.server.service import JsonOnly, NoQuery, Served, UserId, answered, fails
 from backread.types import Entry
 
 __all__ = ["router"]
 
-router = APIRouter(prefix="/v1/users/{user_id}", tags=["building"])
+router = APIRouter(prefix="/v1/users/{user_id}", tags=["building"], route_class=FairRoute)
 
 
 @router.post(
@@ -22,7 +24,7 @@ router = APIRouter(prefix="/v1/users/{user_id}", tags=["building"])
     status_code=202,
     response_model=Build,
     dependencies=[NoQuery, JsonOnly],
-    responses=fails(400, 409, 413, 415),
+    responses=fails(400, 408, 409, 413, 415),
 )
 def start_build(user_id: UserId, body: BuildRequest, served: Served) -> Response:
     """Start a strategy's write-time work on what is new; `Location` says where to ask how it goes."""
@@ -35,7 +37,8 @@ def start_build(user_id: UserId, body: BuildRequest, served: Served) -> Response
 def list_builds(user_id: UserId, query: Annotated[PageQuery, Query()], served: Served) -> Response:
     """Builds in the order they were asked for; those of before the server started are not known."""
     builds = served.builds.list(user_id)
-    return answered(page_of(builds, lambda build: build.build_id, min(query.limit, MAX_PAGE), query.cursor))
+    room, size = served.limits.answer_bytes, min(query.limit, MAX_PAGE)
+    return list_answer(builds, room, size, query.cursor, key=lambda build: build.build_id)
 
 
 @router.get("/builds/{build_id}", response_model=Build, dependencies=[NoQuery], responses=fails(404))
@@ -54,4 +57,5 @@ def cancel_build(user_id: UserId, build_id: PathText, served: Served) -> Respons
 def list_entries(user_id: UserId, query: Annotated[EntriesQuery, Query()], served: Served) -> Response:
     """What a strategy built, with the turns each entry rests on; by kind, time and arrival."""
     entries = served.memory.entries(user_id=user_id, strategy=query.strategy, kind=query.kind)
-    return answered(page_of(entries, lambda entry: entry.entry_id, min(query.limit, MAX_PAGE), query.cursor))
+    room, size = served.limits.answer_bytes, min(query.limit, MAX_PAGE)
+    return list_answer(entries, room, size, query.cursor, key=lambda entry: entry.entry_id)

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Query, Response
+from starlette.exceptions import HTTPException
 
+from backread.server.fair_routes import FairRoute
 from backread.server.metrics import METRICS_TYPE
-from backread.server.paging import Page, page_of
+from backread.server.paging import Page
 from backread.server.requests import MAX_PAGE, PageQuery
+from backread.server.sending import list_answer
 from backread.server.service import AdminOnly, NoQuery, Served, answered, fails
 from backread.types import Stats
 
-__all__ = ["router"]
+__all__ = ["probes", "router"]
 
-router = APIRouter(tags=["operating"])
+router = APIRouter(tags=["operating"], route_class=FairRoute)
+probes = APIRouter(tags=["operating"])
+"""What answers while all else is busy: it takes no place, and no thread of those that work."""
+
+_READ_SECONDS: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +36,7 @@ class Health:
 @router.get("/v1/users", response_model=Page[str], dependencies=[AdminOnly], responses=fails(404))
 def list_users(query: Annotated[PageQuery, Query()], served: Served) -> Response:
     """Everyone who has turns, by id."""
-    return answered(page_of(served.memory.users(), str, min(query.limit, MAX_PAGE), query.cursor))
+    return list_answer(served.memory.users(), served.limits.answer_bytes, min(query.limit, MAX_PAGE), query.cursor)
 
 
 @router.get("/v1/stats", response_model=Stats, dependencies=[AdminOnly, NoQuery], responses=fails())
@@ -51,16 +59,19 @@ def scrub(served: Served) -> Response:
     return answered(Scrubbed(True))
 
 
-@router.get("/healthz", response_model=Health, dependencies=[NoQuery], responses=fails())
-def health() -> Response:
+@probes.get("/healthz", response_model=Health, dependencies=[NoQuery], responses=fails())
+async def health() -> Response:
     """The process answers."""
     return answered(Health("ok"))
 
 
-@router.get("/readyz", response_model=Health, dependencies=[NoQuery], responses=fails())
-def ready(served: Served) -> Response:
+@probes.get("/readyz", response_model=Health, dependencies=[NoQuery], responses=fails())
+async def ready(served: Served) -> Response:
     """The store can be read."""
-    served.memory.sessions(user_id="-")
+    try:
+        await asyncio.wait_for(asyncio.shield(served.readable()), _READ_SECONDS)
+    except TimeoutError:
+        raise HTTPException(503, "the store is not read in time", headers={"Retry-After": "5"}) from None
     return answered(Health("ok"))
 
 

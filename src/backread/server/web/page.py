@@ -34,3 +34,4 @@ def add_page(app: FastAPI, *, keys: Keys | None, reports: Path | None) -> None:
     app.state.page = Page(keys, reports)
     for view in (signing, histories, reading, searching, asking, building, reporting, overview, shelving):
         app.include_router(view.router, include_in_schema=False)
+    app.include_router(asking.answering, include_in_schema=False)

@@ -8,34 +8,40 @@ from urllib.parse import parse_qsl, urlsplit
 
 from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
+from starlette.types import Scope
 
 from backread.errors import BackreadError
+from backread.server.fair_routes import FairRoute
+from backread.server.fairness import Gate, Gates
 from backread.server.problems import Problem, problem, problem_of
 from backread.server.streams import EVENTS_TYPE
 from backread.server.web.paths import SIGN_IN, ui_path
 from backread.server.web.templating import HEADERS, is_part, page, part
 from backread.server.web.visits import COOKIE
 
-__all__ = ["OpenRoute", "PageRoute", "form_of"]
+__all__ = ["AskPageRoute", "OpenRoute", "PageRoute", "form_of"]
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 _MOST_FIELDS: Final = 100
 
 
-class OpenRoute(APIRoute):
+class OpenRoute(FairRoute):
     """A view for everyone. A form is taken only from the page itself; failures are told as a page."""
+
+    def asker(self, scope: Scope) -> str:
+        """As `FairRoute`, for whoever is signed in."""
+        if scope["state"].get("principal") is None:
+            request = Request(scope)
+            scope["state"]["principal"] = request.app.state.page.visits.principal(request.cookies.get(COOKIE))
+        return super().asker(scope)
 
     def get_route_handler(self) -> Handler:
         """What answers a request of this route."""
         answer = super().get_route_handler()
 
         async def handle(request: Request) -> Response:
-            known = request.app.state.page.visits.principal(request.cookies.get(COOKIE))
-            if request.state.principal is None:
-                request.state.principal = known
             try:
                 _check_origin(request)
                 return self._before(request) or await answer(request)
@@ -60,6 +66,14 @@ class PageRoute(OpenRoute):
             return Response("The visit is over: sign in again.", 401, headers, media_type="text/plain")
         wanted = request.scope["path"] + (f"?{request.url.query}" if request.url.query else "")
         return Response(None, 303, {**HEADERS, "Location": ui_path("signin", next=wanted)})
+
+
+class AskPageRoute(PageRoute):
+    """A view that may wait for a chat model."""
+
+    def gate(self, gates: Gates) -> Gate:
+        """That of questions."""
+        return gates.asks
 
 
 async def form_of(request: Request) -> dict[str, str]:

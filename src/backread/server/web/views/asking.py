@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -15,17 +16,19 @@ from markupsafe import Markup
 from backread.errors import InvalidInputError
 from backread.models.usage import by_purpose
 from backread.server.guard import PAGE_PREFIX
+from backread.server.limits import bounded, evidence_tokens
 from backread.server.service import Served, Service, UserId
-from backread.server.streams import EVENTS_TYPE, events
-from backread.server.web.routing import PageRoute, form_of
+from backread.server.streams import EVENTS_TYPE, events, worked
+from backread.server.web.routing import AskPageRoute, PageRoute, form_of
 from backread.server.web.templating import HEADERS, fragment, page
 from backread.server.web.tracing import answer_words, candidates, said, step_shown
 from backread.strategies.registry import STRATEGIES
 from backread.types import Step
 
-__all__ = ["families", "router"]
+__all__ = ["answering", "families", "router"]
 
 router = APIRouter(prefix=f"{PAGE_PREFIX}users/{{user_id}}", route_class=PageRoute)
+answering = APIRouter(prefix=f"{PAGE_PREFIX}users/{{user_id}}", route_class=AskPageRoute)
 
 _FIELDS: Final = frozenset({"question", "strategy", "budget", "asked_at", "as_of"})
 
@@ -69,18 +72,18 @@ def form(request: Request, user_id: UserId, served: Served, question: str = "") 
     return _page(request, user_id, served, Asked(question.strip()))
 
 
-@router.post("/ask")
+@answering.post("/ask")
 async def ask(request: Request, user_id: UserId, served: Served) -> Response:
     """Each step as it happens, the memory, the answer, each as HTML; without the script, a page with all of it."""
     fields = await form_of(request)
     asked = Asked(**{name: value.strip() for name, value in fields.items() if name in _FIELDS})
     if EVENTS_TYPE in request.headers.get("accept", ""):
-        response = await events(partial(_work, served, user_id, asked), served.asking)
+        response = await events(request.receive, served.asking, partial(_work, served, user_id, asked))
         response.headers.update(HEADERS)
         return response
     told: dict[str, list[str]] = {"steps": [], "memory": [], "answer": []}
     work = partial(_work, served, user_id, asked, lambda item: told[item["part"]].append(item["html"]))
-    outcome = await asyncio.get_running_loop().run_in_executor(served.asking, work)
+    outcome = await worked(request.receive, served.asking, work)
     told["answer"].append(outcome["html"])
     return await asyncio.to_thread(_page, request, user_id, served, asked, told)
 
@@ -107,7 +110,9 @@ def families() -> list[tuple[str, list[str]]]:
     return [(family, list(names)) for family, names in groupby(sorted(STRATEGIES), lambda name: name.partition(":")[0])]
 
 
-def _work(served: Service, user_id: str, asked: Asked, tell: Callable[[Any], None]) -> dict[str, str]:
+def _work(
+    served: Service, user_id: str, asked: Asked, tell: Callable[[Any], None], cancel: threading.Event
+) -> dict[str, str]:
     """Recall, then answer; `tell` gets the steps and the memory, what is returned is the answer."""
     memory = served.memory
 
@@ -115,20 +120,21 @@ def _work(served: Service, user_id: str, asked: Asked, tell: Callable[[Any], Non
         tell({"part": "steps", "html": fragment("parts/step.html", user_id=user_id, step=step_shown(step))})
 
     recall = memory.recall(
-        asked.question,
+        bounded(asked.question, "the question", served.limits),
         user_id=user_id,
-        budget=asked.limit,
+        budget=evidence_tokens("none" if asked.limit is None else asked.limit, served.limits),
         strategy=asked.strategy or None,
         asked_at=asked.asked_at or None,
         as_of=asked.as_of or None,
         on_step=told,
+        cancel=cancel,
     )
     history = memory.history(user_id)
     limit = memory.settings.budget if asked.limit == "default" else asked.limit
     found = candidates(memory, history, recall)
     values: dict[str, Any] = {"user_id": user_id, "recall": recall, "limit": limit, "candidates": found}
     tell({"part": "memory", "html": fragment("parts/memory.html", **values)})
-    answer = memory.answer(recall, user_id=user_id)
+    answer = memory.answer(recall, user_id=user_id, cancel=cancel)
     served.metrics.used(answer.usage)
     html = fragment(
         "parts/answer.html",

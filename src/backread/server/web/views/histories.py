@@ -125,11 +125,11 @@ def _rows(memory: Memory, user_id: str, every: Sequence[Session], shown: Sequenc
     corpus = memory.history(user_id).corpus("turn", Scope(superseded=True))
     starts = np.flatnonzero(np.diff(corpus.session, prepend=-1))
     places = {session.session_id: place for place, session in enumerate(every)}
-    wanted = [int(starts[place]) for item in shown if (place := places[item.session_id]) < len(starts)]
-    first = {turn.session_id: turn for turns in corpus.turns_of(wanted) for turn in turns}
     rows = []
     for session in shown:
-        turn = first.get(session.session_id)
+        place = places[session.session_id]
+        # One by one: of each only the beginning is kept, and all of them may not fit into memory.
+        turn = next(iter(corpus.turns(int(starts[place]))), None) if place < len(starts) else None
         text = "" if turn is None else turn.text or turn.caption or ""
         rows.append(Row(session, "" if turn is None else turn.name, beginning(text, _PREVIEW)))
     return rows

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Query, Request, Response
@@ -25,6 +25,9 @@ router = APIRouter(prefix=f"{PAGE_PREFIX}users/{{user_id}}", route_class=PageRou
 TURNS: Final = 100
 """Turns on one page."""
 
+_SHOWN: Final = 20_000
+"""Characters of a turn that are shown: a page holds a hundred turns, and a turn may have millions."""
+
 _AROUND: Final = 3
 """Turns shown before and after one that is looked up."""
 
@@ -37,13 +40,15 @@ class Line:
         turn: as it is in the record.
         new_day: whether it is the first of its day.
         new_speaker: whether somebody else spoke before.
-        replaced_by: the turn that supersedes it.
+        replaced_by: the id of the turn that supersedes it.
+        characters: of the whole text, of which `turn` has the first ones.
     """
 
     turn: Turn
     new_day: bool
     new_speaker: bool
-    replaced_by: Turn | None
+    replaced_by: str | None
+    characters: int
 
 
 @router.get("/sessions/{session_id}")
@@ -97,12 +102,13 @@ def _place(sessions: Sequence[Session], user_id: str, session_id: str) -> int:
 
 def _lines(history: History, session_id: str, start: int, stop: int) -> list[Line]:
     scope = Scope(session_ids=[session_id], superseded=True)
-    turns = list(history.turns(scope, start=start, stop=stop))
-    newer = history.successors([turn.turn_id for turn in turns])
     lines: list[Line] = []
     day, name = None, None
-    for item in turns:
+    for item in history.turns(scope, start=start, stop=stop, attachments="named"):
         date = item.time.date() if item.time is not None else None
-        lines.append(Line(item, date is not None and date != day, item.name != name, newer.get(item.turn_id)))
+        newer = [turn.turn_id for turn in history.successors([item.turn_id]).values()]
+        new_day, new_speaker = date is not None and date != day, item.name != name
+        shown = replace(item, text=item.text[:_SHOWN], caption=None if item.caption is None else item.caption[:_SHOWN])
+        lines.append(Line(shown, new_day, new_speaker, newer[0] if newer else None, len(item.text)))
         day, name = date or day, item.name
     return lines

@@ -15,8 +15,9 @@ from backread.errors import InvalidInputError
 from backread.memory import Memory
 from backread.retrieval.registry import RETRIEVERS, retriever_spec
 from backread.server.guard import PAGE_PREFIX
+from backread.server.limits import bounded
 from backread.server.requests import MAX_TOP_K
-from backread.server.service import Served, UserId
+from backread.server.service import Served, Service, UserId
 from backread.server.web.routing import PageRoute
 from backread.server.web.templating import is_part, page, part
 from backread.server.web.wording import Piece, excerpt, marked
@@ -69,7 +70,7 @@ def search(
     """Hits for what was typed so far; nothing is asked while that is blank."""
     wanted = Wanted(q.strip(), mode, speaker.strip(), session.strip(), since.strip(), until.strip(), top_k)
     if is_part(request):
-        return part("parts/hits.html", user_id=user_id, wanted=wanted, **_found(served.memory, user_id, wanted))
+        return part("parts/hits.html", user_id=user_id, wanted=wanted, **_found(served, user_id, wanted))
     history = served.memory.history(user_id)
     return page(
         request,
@@ -81,19 +82,19 @@ def search(
         modes=_modes(served.memory),
         speakers=sorted(history.corpus("turn").speakers),
         sessions=[item.session_id for item in reversed(history.sessions())][:_LISTED],
-        **_found(served.memory, user_id, wanted),
+        **_found(served, user_id, wanted),
     )
 
 
-def _found(memory: Memory, user_id: str, wanted: Wanted) -> dict[str, Any]:
+def _found(served: Service, user_id: str, wanted: Wanted) -> dict[str, Any]:
     """The hits, None when nothing was asked, and how they came about."""
     if not wanted.q:
         return {"hits": None, "degraded": (), "pending": 0, "seconds": None}
     if wanted.mode not in RETRIEVERS:
         raise InvalidInputError(f"there is no way to search called {wanted.mode!r}", hint="choose one of the list")
     started = time.perf_counter()
-    hits = memory.search(
-        wanted.q,
+    hits = served.memory.search(
+        bounded(wanted.q, "the query", served.limits),
         user_id=user_id,
         top_k=wanted.top_k,
         mode=wanted.mode,
@@ -101,6 +102,8 @@ def _found(memory: Memory, user_id: str, wanted: Wanted) -> dict[str, Any]:
         session_id=wanted.session or None,
         after=wanted.since or None,
         before=_day_after(wanted.until),
+        most_bytes=served.limits.answer_bytes,
+        attachments="named",
     )
     seconds = time.perf_counter() - started
     shown = [_shown(hit, wanted.q) for hit in hits]
