@@ -11,9 +11,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Literal, Self
 
+from backread.arguments import NOT_GIVEN, NotGiven, check_part, named
 from backread.errors import InvalidInputError, NotFoundError
 from backread.finding import exported, grouped_hits, turns_still_there
-from backread.messages import draft_from_message, received
+from backread.messages import drafts_of, receipt_of
 from backread.models.base import ChatModel, Embedder, Reranker
 from backread.models.chats import open_roles
 from backread.models.context_window import with_smaller_prompts
@@ -44,7 +45,6 @@ from backread.types import (
     Entry,
     Hits,
     Recall,
-    Rejection,
     Session,
     Stats,
     Step,
@@ -61,16 +61,6 @@ DEFAULT_MODE: Final = "hybrid"
 """The retriever of a search that names none."""
 
 Time = datetime | str | int | float
-
-
-class _NotGiven:
-    """Stands for an argument that was left out, so that None can be refused where it would mean "everything"."""
-
-    def __repr__(self) -> str:
-        return "not given"
-
-
-_NOT_GIVEN: Final = _NotGiven()
 
 
 class Memory:
@@ -138,9 +128,9 @@ class Memory:
             NotFoundError: no embedder of that name.
             InvalidInputError: an instance that is no embedder or no chat model.
         """
-        _check_part(embedder, Embedder, "embedder")
+        check_part(embedder, Embedder, "embedder")
         if not isinstance(model, ChatRoles):
-            _check_part(model, ChatModel, "model")
+            check_part(model, ChatModel, "model")
         given: dict[str, Any] = {
             "path": None if path is None else Path(path).expanduser(),
             "embedder": embedder if isinstance(embedder, str) else None,
@@ -201,23 +191,14 @@ class Memory:
         Raises:
             InvalidInputError: no message could be kept, or an id is empty. Nothing was stored.
         """
-        session_id = f"s-{uuid.uuid4().hex[:12]}" if session_id is None else _named(session_id, "session_id")
-        given = [messages] if isinstance(messages, Mapping) else list(messages)
-        drafts: list[tuple[int, TurnDraft]] = []
-        problems: list[tuple[int, InvalidInputError]] = []
-        now = datetime.now(self._zone)
-        for position, message in enumerate(given):
-            try:
-                draft = draft_from_message(message, session_id=session_id, zone=self._zone)
-                drafts.append((position, received(draft, now)))
-            except InvalidInputError as error:
-                problems.append((position, error))
-        return self._append(_named(user_id, "user_id"), session_id, drafts, problems)
+        session_id = f"s-{uuid.uuid4().hex[:12]}" if session_id is None else named(session_id, "session_id")
+        drafts, problems = drafts_of(messages, session_id=session_id, zone=self._zone)
+        return self._append(named(user_id, "user_id"), session_id, drafts, problems)
 
     def add_turns(self, drafts: Sequence[TurnDraft], *, user_id: str) -> AddReceipt:
         """As `add`, for drafts as importers make them: they name their sessions, and no time of receipt is added."""
         session_id = drafts[0].session_id if drafts else ""
-        return self._append(_named(user_id, "user_id"), session_id, list(enumerate(drafts)), [])
+        return self._append(named(user_id, "user_id"), session_id, list(enumerate(drafts)), [])
 
     def _append(
         self,
@@ -227,25 +208,18 @@ class Memory:
         problems: list[tuple[int, InvalidInputError]],
     ) -> AddReceipt:
         results = self._store.append(user_id, [draft for _, draft in drafts]) if drafts else []
-        turn_ids = []
         for (position, _), result in zip(drafts, results, strict=True):
-            if result.turn_id is not None:
-                turn_ids.append(result.turn_id)
-            elif result.problem is not None:
+            if result.problem is not None:
                 problems.append((position, result.problem))
-        problems.sort(key=lambda problem: problem[0])
-        if problems and not turn_ids:
-            raise problems[0][1]
-        new = sum(result.new for result in results)
-        rejected = tuple(Rejection(position, str(error)) for position, error in problems)
-        return AddReceipt(session_id, tuple(turn_ids), new, len(turn_ids) - new, rejected)
+        turn_ids = tuple(result.turn_id for result in results if result.turn_id is not None)
+        return receipt_of(session_id, turn_ids, sum(result.new for result in results), problems)
 
     def delete(
         self,
         *,
         user_id: str,
-        session_id: str | _NotGiven = _NOT_GIVEN,
-        turn_id: str | _NotGiven = _NOT_GIVEN,
+        session_id: str | NotGiven = NOT_GIVEN,
+        turn_id: str | NotGiven = NOT_GIVEN,
         scrub: bool = True,
     ) -> DeleteReceipt:
         """Erase one turn, one session, or, with `user_id` alone, everything of that user.
@@ -267,9 +241,9 @@ class Memory:
         Raises:
             InvalidInputError: an empty id, or None where an id was meant: that is never taken for "all".
         """
-        user_id = _named(user_id, "user_id")
-        session = None if isinstance(session_id, _NotGiven) else _named(session_id, "session_id")
-        turns = None if isinstance(turn_id, _NotGiven) else [_named(turn_id, "turn_id")]
+        user_id = named(user_id, "user_id")
+        session = None if isinstance(session_id, NotGiven) else named(session_id, "session_id")
+        turns = None if isinstance(turn_id, NotGiven) else [named(turn_id, "turn_id")]
         if self._sparse is not None:
             self._sparse.forget(user_id)
         return self._store.delete(user_id, turn_ids=turns, session_id=session, scrub=scrub)
@@ -287,7 +261,7 @@ class Memory:
 
     def history(self, user_id: str, *, as_of: Time | None = None) -> History:
         """One user's view of the record, as it stood at `as_of` when given."""
-        return History(self._store, _named(user_id, "user_id"), as_of=self._time(as_of))
+        return History(self._store, named(user_id, "user_id"), as_of=self._time(as_of))
 
     def search(
         self,
@@ -338,7 +312,7 @@ class Memory:
         scope = Scope(
             roles=[roles] if isinstance(roles, str) else roles,
             speakers=None if speaker is None else [speaker],
-            session_ids=None if session_id is None else [_named(session_id, "session_id")],
+            session_ids=None if session_id is None else [named(session_id, "session_id")],
             after=self._time(after),
             before=self._time(before),
         )
@@ -506,7 +480,7 @@ class Memory:
         history = self.history(user_id)
         if session_id is None:
             return history.turns()
-        named = _named(session_id, "session_id")
+        named = named(session_id, "session_id")
         if all(session.session_id != named for session in history.sessions()):
             raise NotFoundError(f"user {user_id!r} has no session {named!r}", hint="list them: backread sessions")
         return history.turns(Scope(session_ids=[named], superseded=True))
@@ -517,7 +491,7 @@ class Memory:
 
     def size(self, *, user_id: str) -> tuple[int, int]:
         """How many sessions and turns a user has; (0, 0) for one who has none."""
-        return self._store.size(_named(user_id, "user_id"))
+        return self._store.size(named(user_id, "user_id"))
 
     def users(self) -> list[str]:
         """Everyone who has turns, by id."""
@@ -546,7 +520,7 @@ class Memory:
             ModelNotAvailableError: there is no embedder.
             ModelMismatchError: the stored vectors are of another embedder.
         """
-        users = self.users() if user_id is None else [_named(user_id, "user_id")]
+        users = self.users() if user_id is None else [named(user_id, "user_id")]
         return self._vectors.index(users, on_progress=on_progress)
 
     def reindex(
@@ -598,7 +572,7 @@ class Memory:
         Raises:
             MissingExtraError: there is a corpus that large and the package is not installed.
         """
-        named = None if user_id is None else _named(user_id, "user_id")
+        named = None if user_id is None else named(user_id, "user_id")
         return self._vectors.build_ann(named, newer=newer, on_progress=on_progress)
 
     def rollback(self, *, on_progress: Callable[[int], None] | None = None) -> int:
@@ -730,27 +704,3 @@ class Memory:
     def _time(self, value: Time | None) -> datetime | None:
         said = parse_time(value, zone=self._zone)
         return None if said is None else said.at
-
-
-def _named(value: object, what: str) -> str:
-    """An id, which must be text and not blank.
-
-    Raises:
-        InvalidInputError: it isn't.
-    """
-    if not isinstance(value, str) or not value.strip():
-        raise InvalidInputError(f"{what} must be a non-empty text, not {value!r}")
-    return value
-
-
-def _check_part(given: object, kind: type, what: str) -> None:
-    """Refuses what is neither a name nor a part, which would otherwise be taken for "not given".
-
-    Raises:
-        InvalidInputError: it is neither.
-    """
-    if given is not None and not isinstance(given, str | kind):
-        raise InvalidInputError(
-            f"{what} is a name or an instance of {kind.__name__}, not {type(given).__name__}",
-            hint=f"`backread.models.base.{kind.__name__}` says what it must have",
-        )

@@ -8,16 +8,26 @@ what isn't known is refused by name, so that a misspelt key can't lose anything.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 from typing import Any
 
 from backread.errors import BlankTextError, InvalidInputError
 from backread.text.times import SaidAt, parse_time
-from backread.types import Turn, TurnDraft
+from backread.types import AddReceipt, Rejection, Turn, TurnDraft
 
-__all__ = ["MESSAGE_KEYS", "RECEIVED_KEY", "ROLES", "TIME_KEYS", "draft_from_message", "export_message", "received"]
+__all__ = [
+    "MESSAGE_KEYS",
+    "RECEIVED_KEY",
+    "ROLES",
+    "TIME_KEYS",
+    "draft_from_message",
+    "drafts_of",
+    "export_message",
+    "receipt_of",
+    "received",
+]
 
 ROLES = ("system", "developer", "user", "assistant", "tool", "function", "participant")
 """The roles of OpenAI's chat API, and "participant" for conversations between people."""
@@ -89,6 +99,36 @@ def draft_from_message(message: Mapping[str, Any], *, session_id: str, zone: tzi
 def received(draft: TurnDraft, at: datetime) -> TurnDraft:
     """The draft of a message that comes in at `at`: that is its time of receipt, where it says nothing of a time."""
     return draft if draft.said_at or draft.received_at else replace(draft, received_at=at)
+
+
+def drafts_of(
+    messages: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, session_id: str, zone: tzinfo
+) -> tuple[list[tuple[int, TurnDraft]], list[tuple[int, InvalidInputError]]]:
+    """Messages that come in now as drafts, and what is wrong with the others, each with its position."""
+    now = datetime.now(zone)
+    drafts: list[tuple[int, TurnDraft]] = []
+    problems: list[tuple[int, InvalidInputError]] = []
+    for position, message in enumerate([messages] if isinstance(messages, Mapping) else messages):
+        try:
+            drafts.append((position, received(draft_from_message(message, session_id=session_id, zone=zone), now)))
+        except InvalidInputError as error:
+            problems.append((position, error))
+    return drafts, problems
+
+
+def receipt_of(
+    session_id: str, turn_ids: tuple[str, ...], new: int, problems: Sequence[tuple[int, InvalidInputError]]
+) -> AddReceipt:
+    """The receipt for messages of which `turn_ids` are in the record now, `new` of them for the first time.
+
+    Raises:
+        InvalidInputError: none could be kept; the first problem.
+    """
+    told = sorted(problems, key=lambda problem: problem[0])
+    if told and not turn_ids:
+        raise told[0][1]
+    rejected = tuple(Rejection(position, str(error)) for position, error in told)
+    return AddReceipt(session_id, turn_ids, new, len(turn_ids) - new, rejected)
 
 
 def export_message(turn: Turn, *, user_id: str, supersedes: str | None = None) -> dict[str, Any]:
