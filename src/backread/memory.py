@@ -53,7 +53,7 @@ from backread.types import (
     Usage,
     VerifyReport,
 )
-from backread.vectors import Vectors
+from backread.vectors import Vectors, stale_index
 
 __all__ = ["DEFAULT_MODE", "Memory"]
 
@@ -197,8 +197,8 @@ class Memory:
 
     def add_turns(self, drafts: Sequence[TurnDraft], *, user_id: str) -> AddReceipt:
         """As `add`, for drafts as importers make them: they name their sessions, and no time of receipt is added."""
-        session_id = drafts[0].session_id if drafts else ""
-        return self._append(named(user_id, "user_id"), session_id, list(enumerate(drafts)), [])
+        first = drafts[0].session_id if drafts else ""
+        return self._append(named(user_id, "user_id"), first, list(enumerate(drafts)), [])
 
     def _append(
         self,
@@ -208,9 +208,8 @@ class Memory:
         problems: list[tuple[int, InvalidInputError]],
     ) -> AddReceipt:
         results = self._store.append(user_id, [draft for _, draft in drafts]) if drafts else []
-        for (position, _), result in zip(drafts, results, strict=True):
-            if result.problem is not None:
-                problems.append((position, result.problem))
+        refused = ((at, result.problem) for (at, _), result in zip(drafts, results, strict=True))
+        problems.extend((position, problem) for position, problem in refused if problem is not None)
         turn_ids = tuple(result.turn_id for result in results if result.turn_id is not None)
         return receipt_of(session_id, turn_ids, sum(result.new for result in results), problems)
 
@@ -480,10 +479,9 @@ class Memory:
         history = self.history(user_id)
         if session_id is None:
             return history.turns()
-        named = named(session_id, "session_id")
-        if all(session.session_id != named for session in history.sessions()):
-            raise NotFoundError(f"user {user_id!r} has no session {named!r}", hint="list them: backread sessions")
-        return history.turns(Scope(session_ids=[named], superseded=True))
+        if all(session.session_id != named(session_id, "session_id") for session in history.sessions()):
+            raise NotFoundError(f"user {user_id!r} has no session {session_id!r}", hint="list them: backread sessions")
+        return history.turns(Scope(session_ids=[session_id], superseded=True))
 
     def sessions(self, *, user_id: str) -> list[Session]:
         """All sessions of a user in history order."""
@@ -572,8 +570,8 @@ class Memory:
         Raises:
             MissingExtraError: there is a corpus that large and the package is not installed.
         """
-        named = None if user_id is None else named(user_id, "user_id")
-        return self._vectors.build_ann(named, newer=newer, on_progress=on_progress)
+        owner = None if user_id is None else named(user_id, "user_id")
+        return self._vectors.build_ann(owner, newer=newer, on_progress=on_progress)
 
     def rollback(self, *, on_progress: Callable[[int], None] | None = None) -> int:
         """Search by the vectors that were in use before the last change of embedder; returns turns pending for them.
@@ -695,12 +693,8 @@ class Memory:
 
     def _caught_up(self, user_id: str, *, by_words: bool) -> tuple[tuple[Degradation, ...], int]:
         """What a search has to do without, and pending turns; vectors are caught up as far as time allows."""
-        degraded, pending = self._vectors.catch_up(user_id, by_words=by_words)
-        if stale := self._store.stale_analyzer:
-            reason = f"the index was made by {stale!r}, so words may be missed: run `backread reindex --text`"
-            degraded = (*degraded, Degradation("text", reason))
-        return degraded, pending
+        lacking, pending = self._vectors.catch_up(user_id, by_words=by_words)
+        return (*lacking, *stale_index(self._store.stale_analyzer)), pending
 
     def _time(self, value: Time | None) -> datetime | None:
-        said = parse_time(value, zone=self._zone)
-        return None if said is None else said.at
+        return said.at if (said := parse_time(value, zone=self._zone)) else None

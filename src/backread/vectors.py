@@ -14,7 +14,7 @@ from backread.settings import Settings
 from backread.store.base import TurnStore
 from backread.types import Degradation
 
-__all__ = ["Vectors"]
+__all__ = ["Vectors", "stale_index"]
 
 Progress = Callable[[int], None]
 
@@ -123,3 +123,11 @@ class Vectors:
     def _go_on_with(self, embedder: Embedder) -> None:
         if embedder is not self.embedder:
             self.embedder, self._replaced = embedder, self.embedder
+
+
+def stale_index(analyzer: str | None) -> tuple[Degradation, ...]:
+    """What a search lacks whose text index an earlier analyzer made; nothing when there is none."""
+    if analyzer is None:
+        return ()
+    reason = f"the index was made by {analyzer!r}, so words may be missed: run `backread reindex --text`"
+    return (Degradation("text", reason),)
