@@ -139,7 +139,7 @@ class _Truth:
                     return f"evidence from elsewhere: {line}"
                 if line.kind == "verbatim" and line.text not in f"{turn.text} {turn.caption}":
                     return f"evidence that was not said: {line}"
-                if line.kind == "verbatim" and (line.speaker, line.time) != (turn.speaker or turn.role, turn.said_at):
+                if line.kind == "verbatim" and (line.speaker, line.time) != (turn.speaker or turn.role, turn.time):
                     return f"evidence of another speaker or time: {line}"
         return None
 
