@@ -25,8 +25,8 @@ class AttachmentNames:
 
     def of(self, db: sqlite3.Connection, doc: int) -> tuple[Mapping[str, Any], ...]:
         """Type, bytes and SHA-256 of each attachment of a turn that is there."""
-        key, has = db.execute("SELECT sum, attachments IS NOT NULL FROM turns WHERE doc = ?", (doc,)).fetchone()
-        if not has:
+        key, kind = db.execute("SELECT sum, typeof(attachments) FROM turns WHERE doc = ?", (doc,)).fetchone()
+        if kind == "null":  # `IS NULL` would read them
             return ()
         with self._lock:
             known = self._names.get(key)

@@ -18,6 +18,7 @@ __all__ = [
     "TURN_BYTES",
     "TURN_COLUMNS",
     "TURN_WORDS",
+    "WORD_BYTES",
     "attachment_bytes",
     "attachments_json",
     "checksum",
@@ -44,10 +45,11 @@ TURN_COLUMNS = (
 TURN_WORDS: Final = TURN_COLUMNS.replace("t.attachments", "NULL")
 """`TURN_COLUMNS` without the attachments, which may be large."""
 
-TURN_BYTES = (
-    "length(t.text) + coalesce(length(t.caption), 0) AS said, coalesce(length(CAST(t.attachments AS BLOB)), 0) AS held"
-)
-"""Bytes of what a turn says and of its attachments; SQLite tells the length of a text without reading it."""
+WORD_BYTES = "length(t.text) + coalesce(length(t.caption), 0)"
+"""Bytes of what a turn says; SQLite tells the length of a blob without reading it."""
+
+TURN_BYTES = f"{WORD_BYTES} + coalesce(length(CAST(t.attachments AS BLOB)), 0)"
+"""With its attachments, which are read for it."""
 
 
 def enc(text: str | None) -> bytes | None:

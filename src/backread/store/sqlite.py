@@ -24,7 +24,7 @@ from backread.store.indexing import TermHasher, indexed_text, passage_header, pa
 from backread.store.layout import Layout
 from backread.store.migrations import meta_sum
 from backread.store.replies import StoredTexts
-from backread.store.rows import TURN_BYTES, TURN_COLUMNS, TURN_WORDS, dec, enc, from_us, turn_from_row
+from backread.store.rows import TURN_BYTES, TURN_COLUMNS, TURN_WORDS, WORD_BYTES, dec, enc, from_us, turn_from_row
 from backread.store.turns import (
     MAX_TURN_BYTES,
     Quota,
@@ -235,11 +235,12 @@ class SqliteStore:
                 return [replace(turn, attachments=self._names.of(db, doc)) for doc, turn in turns]
             return [turn for _, turn in turns]
 
-    def turn_sizes(self, user_id: str, docs: Sequence[int]) -> list[TurnSize]:
+    def turn_sizes(self, user_id: str, docs: Sequence[int], *, attachments: Attachments = "full") -> list[TurnSize]:
         """See `TurnStore.turn_sizes`."""
+        size = TURN_BYTES if attachments == "full" else WORD_BYTES
         with self._pool.read() as db:
             user = user_row(db, user_id)
-            sql = f"SELECT t.doc, t.turn_id, {TURN_BYTES} FROM turns t WHERE t.doc = ? AND t.user_pk = ?"
+            sql = f"SELECT t.doc, t.turn_id, {size} FROM turns t WHERE t.doc = ? AND t.user_pk = ?"
             rows = (db.execute(sql, (doc, user[0])).fetchone() for doc in docs) if user else ()
             return [TurnSize(*row) for row in rows if row]
 

@@ -128,10 +128,12 @@ class TurnStoreContract:
         docs = store.layout("ann").docs.tolist()
         first, second = store.turn_sizes("ann", [docs[0], docs[1], 10**9])
         named, plain = store.turns_by_doc("ann", docs, attachments="named")
-        assert (first.turn_id, first.doc, first.text) == (named.turn_id, docs[0], 5 + 3)
-        assert (second.turn_id, second.text, second.attachments) == (plain.turn_id, 5, 0)
+        assert (first.turn_id, first.doc) == (named.turn_id, docs[0])
+        assert second == (docs[1], plain.turn_id, 5)
+        words = store.turn_sizes("ann", docs, attachments="named")
+        assert [item.bytes for item in words] == [5 + 3, 5]
         assert [set(item) for item in named.attachments] == [{"type", "bytes", "sha256"}] * 2
-        assert first.attachments == sum(item["bytes"] for item in named.attachments) + len("[,]")
+        assert first.bytes == 5 + 3 + sum(item["bytes"] for item in named.attachments) + len("[,]")
         assert [item["type"] for item in named.attachments] == ["image", "call"]
         assert store.turn_sizes("bo", docs) == []
         assert [turn.attachments for turn in store.turns_by_doc("ann", docs, attachments="none")] == [(), ()]
