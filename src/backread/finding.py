@@ -61,15 +61,19 @@ def grouped_hits(
         depth *= 4  # the places were taken by repetitions: look deeper
 
 
-def turns_still_there(history: History, turn_ids: Sequence[str]) -> dict[str, Turn]:
+def turns_still_there(
+    history: History, turn_ids: Sequence[str], *, attachments: Attachments = "full"
+) -> dict[str, Turn]:
     """Turns by id; those that were deleted since their ids were found are left out."""
     try:
-        return dict(zip(turn_ids, history.turns_by_id(turn_ids), strict=True))
+        return dict(zip(turn_ids, history.turns_by_id(turn_ids, attachments=attachments), strict=True))
     except NotFoundError:
         half = len(turn_ids) // 2
         if not half:
             return {}
-        return {**turns_still_there(history, turn_ids[:half]), **turns_still_there(history, turn_ids[half:])}
+        halves = (turn_ids[:half], turn_ids[half:])
+        first, second = (turns_still_there(history, part, attachments=attachments) for part in halves)
+        return {**first, **second}
 
 
 def exported(history: History) -> Iterator[dict[str, Any]]:

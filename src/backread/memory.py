@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Final, Literal, Self
 
 from backread.arguments import NOT_GIVEN, NotGiven, check_part, named
-from backread.errors import InvalidInputError, NotFoundError
+from backread.errors import CancelledError, InvalidInputError, NotFoundError
 from backread.finding import exported, grouped_hits, turns_still_there
 from backread.messages import drafts_of, receipt_of
 from backread.models.base import ChatModel, Embedder, Reranker
@@ -410,8 +410,10 @@ class Memory:
         """As `ask`, for evidence that is there already; citations are checked against the turns of `user_id`."""
         from backread.answering import answer, quote_answer
 
+        if cancel is not None and cancel.is_set():
+            raise CancelledError("nobody waits for this any longer")
         named = dict.fromkeys(source.turn_id for line in recall.evidence for source in line.sources)
-        turns = turns_still_there(self.history(user_id), list(named))
+        turns = turns_still_there(self.history(user_id), list(named), attachments="none")
         meter: list[Usage] = []
         chat = self._roles.watched(meter, prices=self._prices, abandoned=cancel).answer
         if chat is None or not recall.evidence:  # from nothing a model could only make something up

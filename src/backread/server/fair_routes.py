@@ -7,6 +7,7 @@ from collections import deque
 from typing import Final
 
 from fastapi.routing import APIRoute
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
@@ -68,7 +69,11 @@ class FairRoute(APIRoute):
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer once there is a place."""
         service = scope["app"].state.service
-        receive = _bounded(receive, self.body_bytes(service.limits))
+        most = self.body_bytes(service.limits)
+        declared = Headers(scope=scope).get("content-length", "")
+        if declared.isdecimal() and int(declared) > most:
+            raise _too_large(most)
+        receive = _bounded(receive, most)
         gate, user = self.gate(service.gates), self.asker(scope)
         place = gate.enter(user)
         try:
@@ -90,6 +95,10 @@ class FairRoute(APIRoute):
             gate.leave(user, place)
 
 
+def _too_large(most: int) -> HTTPException:
+    return HTTPException(413, f"the body has more than {most:,} bytes")
+
+
 def _bounded(receive: Receive, most: int) -> Receive:
     read = 0
 
@@ -98,7 +107,7 @@ def _bounded(receive: Receive, most: int) -> Receive:
         message = await receive()
         read += len(message.get("body", b""))
         if read > most:
-            raise HTTPException(413, f"the body has more than {most:,} bytes")
+            raise _too_large(most)
         return message
 
     return bounded

@@ -23,12 +23,12 @@ from backread.server.limits import Limits
 __all__ = ["address", "listen", "run"]
 
 _BACKLOG: Final = 2048
-_ACCEPTED_AT_ONCE: Final = 16
+_ACCEPTED_AT_ONCE: Final = 64
 """Connections that are taken in before those that are there get their turn again."""
 
 _INTERRUPTED: Final = 130
 _ENDING_SECONDS: Final = 5.0
-_SWITCH_SECONDS: Final = 0.001
+_SWITCH_SECONDS: Final = 0.0005
 _OTHER_FILES: Final = 256
 
 

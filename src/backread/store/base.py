@@ -95,12 +95,11 @@ class BuiltIndex(NamedTuple):
 
 
 class TurnSize(NamedTuple):
-    """A turn by its id, with the bytes of its text and caption, and of its attachments."""
+    """A turn by its id, and the bytes of what it says and holds."""
 
     doc: int
     turn_id: str
-    text: int
-    attachments: int
+    bytes: int
 
 
 class PendingDoc(NamedTuple):
@@ -138,8 +137,11 @@ class TurnStore(Protocol):
         """
         ...
 
-    def turn_sizes(self, user_id: str, docs: Sequence[int]) -> list[TurnSize]:
-        """Ids and sizes of the turns of `docs`, in that order, without reading them; a doc that is gone is left out."""
+    def turn_sizes(self, user_id: str, docs: Sequence[int], *, attachments: Attachments = "full") -> list[TurnSize]:
+        """Ids and sizes of the turns of `docs` as `turns_by_doc` gives them, in that order, without reading them.
+
+        Only attachments in full count, and have to be read for that. A doc that is gone is left out.
+        """
         ...
 
     def docs_of_turns(self, user_id: str, turn_ids: Sequence[str]) -> dict[str, int]:

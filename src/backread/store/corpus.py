@@ -314,4 +314,4 @@ class Corpus:
             return [self._layout.session_ids[self.session[unit]] for unit in units]
         if self.unit == "entry":
             return [entry.entry_id for entry in self.entries(units)]
-        return [turn.turn_id for turn in self._store.turn_sizes(self.user_id, self._docs(units))]
+        return [turn.turn_id for turn in self._store.turn_sizes(self.user_id, self._docs(units), attachments="none")]

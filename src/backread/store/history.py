@@ -196,12 +196,12 @@ class History:
         for first in range(0, len(docs), _PAGE):
             part: list[int] = []
             size = 0
-            for item in self._store.turn_sizes(self.user_id, docs[first : first + _PAGE]):
-                if part and size + _bytes(item, attachments) > _PAGE_BYTES:
+            for item in self._store.turn_sizes(self.user_id, docs[first : first + _PAGE], attachments=attachments):
+                if part and size + item.bytes > _PAGE_BYTES:
                     yield from self._store.turns_by_doc(self.user_id, part, attachments=attachments)
                     part, size = [], 0
                 part.append(item.doc)
-                size += _bytes(item, attachments)
+                size += item.bytes
             yield from self._store.turns_by_doc(self.user_id, part, attachments=attachments)
 
     def page(
@@ -234,10 +234,10 @@ class History:
         found: list[TurnSize] = []
         while at < len(docs) and len(found) <= size:  # fewer come back when some are deleted right now
             end = at + size + 1 - len(found)
-            found += self._store.turn_sizes(self.user_id, docs[at:end].tolist())
+            found += self._store.turn_sizes(self.user_id, docs[at:end].tolist(), attachments=attachments)
             at = end
         kept = 0
-        for total in accumulate(_bytes(item, attachments) for item in found[:size]):
+        for total in accumulate(item.bytes for item in found[:size]):
             if kept and most_bytes is not None and total > most_bytes:
                 break
             kept += 1
@@ -343,7 +343,3 @@ class History:
     ) -> int:
         """Write entries and state in one transaction; see `TurnStore.commit`."""
         return self._store.commit(self.user_id, strategy, expected_version, put, drop, state, rebuilt)
-
-
-def _bytes(size: TurnSize, attachments: Attachments) -> int:
-    return size.text + size.attachments if attachments == "full" else size.text

@@ -4,13 +4,29 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from backread.arrays import np
 from backread.store.agreement import agree_on_corpora, agree_on_ids, agree_on_turns, agree_on_users
+from backread.store.attachment_names import AttachmentNames
 from backread.store.base import TURNS, TurnSize
 from backread.store.layout import UNKNOWN_TIME, Layout
-from backread.store.rows import TURN_BYTES, TURN_COLUMNS, DamagedRowError, dec, enc, from_us, proved, turn_from_row
+from backread.store.rows import (
+    TURN_BYTES,
+    TURN_COLUMNS,
+    TURN_WORDS,
+    WORD_BYTES,
+    DamagedRowError,
+    dec,
+    enc,
+    from_us,
+    named_attachment,
+    proved,
+    turn_from_columns,
+    turn_from_row,
+    words_of,
+)
 from backread.store.turns import wire_id
 from backread.types import Attachments, Session, Turn
 
@@ -28,32 +44,60 @@ __all__ = [
 ]
 
 _TURN = f"SELECT {TURN_COLUMNS} FROM turns t JOIN sessions s USING(session_pk) WHERE t.doc = ?"
+# `IS NULL` would read the attachments, `typeof` doesn't.
+_WORDS = f"SELECT {TURN_WORDS}, typeof(t.attachments) FROM turns t JOIN sessions s USING(session_pk) WHERE t.doc = ?"
 # Joined with itself: the id is looked up in an index, and read from the table.
 _DOC = (
     "SELECT i.doc, t.turn_id, t.external_id FROM turns i LEFT JOIN turns t ON t.doc = i.doc"
     " WHERE i.user_pk = ?1 AND (i.turn_id = ?2 OR i.external_id = ?3) ORDER BY i.turn_id = ?2 DESC"
 )
 _HAS_SESSION = "EXISTS (SELECT 1 FROM sessions s WHERE s.user_pk = u.user_pk)"
-_SIZE = f"SELECT t.doc, t.turn_id, {TURN_BYTES} FROM turns t WHERE t.doc = ? AND t.user_pk = ?"
 
 
 def read_turns(
-    db: sqlite3.Connection, layout: Layout, user_id: str, docs: Sequence[int], attachments: Attachments = "full"
+    db: sqlite3.Connection,
+    layout: Layout,
+    user_id: str,
+    docs: Sequence[int],
+    attachments: Attachments,
+    names: AttachmentNames,
 ) -> list[Turn]:
-    """The turns of `docs` that are in the layout, in the order given."""
+    """The turns of `docs` that are in the layout, in the order given, each proved."""
     owner = enc(user_id) or b""
     rows = layout.rows(np.array(docs, dtype=np.int64))
     starts = np.searchsorted(layout.session, np.arange(len(layout.session_ids)))
-    return [
-        turn_from_row(db.execute(_TURN, (doc,)).fetchone(), int(row - starts[layout.session[row]]), owner, attachments)
+    read = _whole_turn if attachments == "full" else _named_turn
+    turns = [
+        read(db, doc, int(row - starts[layout.session[row]]), owner, names)
         for doc, row in zip(docs, rows.tolist(), strict=True)
         if row >= 0
     ]
+    return [replace(turn, attachments=()) for turn in turns] if attachments == "none" else turns
 
 
-def turn_sizes(db: sqlite3.Connection, user_pk: int, docs: Iterable[int]) -> list[TurnSize]:
-    """Ids and sizes of the turns of `docs` that are there, in that order; reads none of them."""
-    rows = (db.execute(_SIZE, (doc, user_pk)).fetchone() for doc in docs)
+def _whole_turn(db: sqlite3.Connection, doc: int, position: int, owner: bytes, names: AttachmentNames) -> Turn:
+    return turn_from_row(db.execute(_TURN, (doc,)).fetchone(), position, owner)
+
+
+def _named_turn(db: sqlite3.Connection, doc: int, position: int, owner: bytes, names: AttachmentNames) -> Turn:
+    """A turn with the names of its attachments, which are read only where it wasn't proved yet in this process."""
+    found = db.execute(_WORDS, (doc,)).fetchone()
+    if found is None or found[-1] == "null":
+        return turn_from_row(None if found is None else found[:-1], position, owner)
+    columns, words = words_of(found[:-1], owner)
+    known = names.get(columns["sum"], words)
+    if known is None:
+        turn = _whole_turn(db, doc, position, owner, names)
+        known = tuple(map(named_attachment, turn.attachments))
+        names.put(columns["sum"], words, known)
+    return turn_from_columns(columns, position, known)
+
+
+def turn_sizes(db: sqlite3.Connection, user_pk: int, docs: Iterable[int], attachments: Attachments) -> list[TurnSize]:
+    """Ids and sizes of the turns of `docs` that are there, in that order."""
+    size = TURN_BYTES if attachments == "full" else WORD_BYTES
+    sql = f"SELECT t.doc, t.turn_id, {size} FROM turns t WHERE t.doc = ? AND t.user_pk = ?"
+    rows = (db.execute(sql, (doc, user_pk)).fetchone() for doc in docs)
     return [TurnSize(*row) for row in rows if row]
 
 

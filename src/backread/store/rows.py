@@ -11,7 +11,7 @@ from types import NoneType
 from typing import Any
 
 from backread.errors import TimeError
-from backread.types import Attachments, Turn, TurnDraft
+from backread.types import Turn, TurnDraft
 
 __all__ = [
     "EPOCH",
@@ -19,6 +19,8 @@ __all__ = [
     "RECEIVED",
     "TURN_BYTES",
     "TURN_COLUMNS",
+    "TURN_WORDS",
+    "WORD_BYTES",
     "DamagedRowError",
     "attachment_bytes",
     "attachments_json",
@@ -32,8 +34,10 @@ __all__ = [
     "proved",
     "sort_after",
     "to_us",
+    "turn_from_columns",
     "turn_from_row",
     "turn_sum",
+    "words_of",
 ]
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -62,10 +66,14 @@ class DamagedRowError(sqlite3.DatabaseError):
     """A row isn't what was written. The pool makes `StoreCorruptError` of it, as of SQLite's own errors."""
 
 
-TURN_BYTES = (
-    "length(t.text) + coalesce(length(t.caption), 0) AS said, coalesce(length(CAST(t.attachments AS BLOB)), 0) AS held"
-)
-"""Bytes of what a turn says and of its attachments; SQLite tells the length of a text without reading it."""
+TURN_WORDS = TURN_COLUMNS.replace("t.attachments", "NULL")
+"""`TURN_COLUMNS` without the attachments, which may be large."""
+
+WORD_BYTES = "length(t.text) + coalesce(length(t.caption), 0)"
+"""Bytes of what a turn says; SQLite tells the length of a blob without reading it."""
+
+TURN_BYTES = f"{WORD_BYTES} + coalesce(length(CAST(t.attachments AS BLOB)), 0)"
+"""With its attachments, which are read for it."""
 
 
 def enc(text: str | None) -> bytes | None:
@@ -187,10 +195,27 @@ def proved(row: Sequence[Any] | None, user_id: bytes) -> dict[str, Any]:
     return columns
 
 
-def turn_from_row(row: Sequence[Any] | None, position: int, user_id: bytes, attachments: Attachments = "full") -> Turn:
+def turn_from_row(row: Sequence[Any] | None, position: int, user_id: bytes) -> Turn:
     """A `Turn` from a row of `TURN_COLUMNS`; raises as `proved` does."""
     columns = proved(row, user_id)
     held = json.loads(columns["attachments"]) if columns["attachments"] else ()
+    return turn_from_columns(columns, position, tuple(held))
+
+
+def words_of(row: Sequence[Any], user_id: bytes) -> tuple[dict[str, Any], bytes]:
+    """The columns of a row of `TURN_WORDS` by name, and a checksum of what is in them.
+
+    Raises:
+        DamagedRowError: a value has the wrong type.
+    """
+    columns = dict(zip(_NAMES, row, strict=True))
+    if not of_kinds(row, _KINDS):
+        raise DamagedRowError(f"turn {row[0]!r} has a value of the wrong type")
+    return columns, turn_sum(user_id, columns["session_id"], columns, columns["supersedes_id"])
+
+
+def turn_from_columns(columns: Mapping[str, Any], position: int, attachments: tuple[Mapping[str, Any], ...]) -> Turn:
+    """A `Turn` from columns that were proved."""
     at = from_us(columns["said_us"], columns["said_offset"])
     return Turn(
         turn_id=columns["turn_id"],
@@ -202,7 +227,7 @@ def turn_from_row(row: Sequence[Any] | None, position: int, user_id: bytes, atta
         speaker=dec(columns["speaker"]),
         external_id=dec(columns["external_id"]),
         caption=dec(columns["caption"]),
-        attachments=tuple(held if attachments == "full" else map(named_attachment, held)),
+        attachments=attachments,
         said_at=None if columns["zone_known"] == RECEIVED else at,
         said_text=dec(columns["said_text"]),
         offset_known=bool(columns["zone_known"]),

@@ -18,6 +18,7 @@ from backread.store import entries as entry_rows
 from backread.store import verify as proof
 from backread.store.agreement import agree_on_users
 from backread.store.ann import ANN_BYTES, AnnIndexes, corpus_keys
+from backread.store.attachment_names import AttachmentNames
 from backread.store.backup import copied, placed, sha256_of
 from backread.store.base import TURNS, Appended, BuiltIndex, Cosines, PendingDoc, Postings, Progress, TurnSize
 from backread.store.connection import ConnectionPool
@@ -143,6 +144,7 @@ class SqliteStore:
         self.path = self._pool.path
         self._turn_bytes = turn_bytes
         self._quota = Quota(user_bytes)
+        self._names = AttachmentNames()
         self._ann = AnnIndexes(self.path, cached=vector_cache_bytes, least=ann_bytes)
         self._vectors = VectorCache(vector_cache_bytes)
         self._scrubber = Scrubber(self._pool, self._ann.folder)
@@ -289,13 +291,13 @@ class SqliteStore:
     def turns_by_doc(self, user_id: str, docs: Sequence[int], *, attachments: Attachments = "full") -> list[Turn]:
         """See `TurnStore.turns_by_doc`."""
         with self._pool.read() as db:
-            return read_turns(db, self._layout(db, user_id, TURNS), user_id, docs, attachments)
+            return read_turns(db, self._layout(db, user_id, TURNS), user_id, docs, attachments, self._names)
 
-    def turn_sizes(self, user_id: str, docs: Sequence[int]) -> list[TurnSize]:
+    def turn_sizes(self, user_id: str, docs: Sequence[int], *, attachments: Attachments = "full") -> list[TurnSize]:
         """See `TurnStore.turn_sizes`."""
         with self._pool.read() as db:
             user = self._user(db, user_id)
-            return [] if user is None else turn_sizes(db, user[0], docs)
+            return [] if user is None else turn_sizes(db, user[0], docs, attachments)
 
     def docs_of_turns(self, user_id: str, turn_ids: Sequence[str]) -> dict[str, int]:
         """See `TurnStore.docs_of_turns`."""

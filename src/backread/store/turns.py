@@ -55,7 +55,6 @@ _COLUMNS = (
     *("user_pk", "session_pk", "sort_us", "said_us", "said_offset", "zone_known", "stored_us", "length", "cues"),
     *("supersedes", "turn_id", "sum", "external_id", "role", "speaker", "said_text", "caption", "attachments", "text"),
 )
-_SIZES = f"(SELECT {TURN_BYTES} FROM turns t WHERE t.user_pk = ?)"
 _INSERT = f"INSERT INTO turns({', '.join(_COLUMNS)}) VALUES ({', '.join(':' + name for name in _COLUMNS)})"
 
 
@@ -156,7 +155,7 @@ class Quota:
             return None
         known = self._used.get(user_pk)
         if known is None or known[0] != version:
-            row = db.execute(f"SELECT total(said + held) FROM {_SIZES}", (user_pk,)).fetchone()
+            row = db.execute(f"SELECT total({TURN_BYTES}) FROM turns t WHERE t.user_pk = ?", (user_pk,)).fetchone()
             known = self._used[user_pk] = (version, int(row[0]))
         return self._most - known[1]
 

@@ -147,7 +147,7 @@ def _fact(value: object) -> str:
 def candidates(memory: Memory, history: History, recall: Recall) -> list[Candidate]:
     """The best of what was found, in order; what was deleted meanwhile is left out."""
     ranked = recall.ranked[:RANKED]
-    turns = turns_still_there(history, [item.unit_id for item in ranked])
+    turns = turns_still_there(history, [item.unit_id for item in ranked], attachments="none")
     sessions = {session.session_id for session in history.sessions()}
     missing = [item.unit_id for item in ranked if item.unit_id not in turns and item.unit_id not in sessions]
     entries = _entries(memory, history.user_id, recall.strategy, missing)
@@ -196,6 +196,8 @@ def answer_words(answer: Answer) -> list[Words]:
 
 def said(answer: Answer, history: History) -> list[Said]:
     """The citations of an answer, each with its turn."""
-    turns = turns_still_there(history, list(dict.fromkeys(citation.turn_id for citation in answer.citations)))
+    turns = turns_still_there(
+        history, list(dict.fromkeys(citation.turn_id for citation in answer.citations)), attachments="none"
+    )
     evidence = answer.recall.evidence
     return [Said(item, turns.get(item.turn_id), evidence[item.number - 1]) for item in answer.citations]
