@@ -21,7 +21,7 @@ from backread.models.context_window import with_smaller_prompts
 from backread.models.llmlingua import installed_compressor
 from backread.models.pricing import load_prices
 from backread.models.roles import ChatRoles
-from backread.parts import configured_embedder, configured_reranker, configured_sparse
+from backread.parts import check_part, configured_embedder, configured_reranker, configured_sparse, named_id
 from backread.rendering import shortened
 from backread.retrieval.base import Retriever
 from backread.retrieval.registry import create_retriever
@@ -136,9 +136,9 @@ class Memory:
             NotFoundError: no embedder of that name.
             InvalidInputError: an instance that is no embedder or no chat model.
         """
-        _check_part(embedder, Embedder, "embedder")
+        check_part(embedder, Embedder, "embedder")
         if not isinstance(model, ChatRoles):
-            _check_part(model, ChatModel, "model")
+            check_part(model, ChatModel, "model")
         given: dict[str, Any] = {
             "path": None if path is None else Path(path).expanduser(),
             "embedder": embedder if isinstance(embedder, str) else None,
@@ -193,7 +193,7 @@ class Memory:
         Raises:
             InvalidInputError: no message could be kept, or an id is empty. Nothing was stored.
         """
-        session_id = f"s-{uuid.uuid4().hex[:12]}" if session_id is None else _named(session_id, "session_id")
+        session_id = f"s-{uuid.uuid4().hex[:12]}" if session_id is None else named_id(session_id, "session_id")
         given = [messages] if isinstance(messages, Mapping) else list(messages)
         drafts: list[tuple[int, TurnDraft]] = []
         problems: list[tuple[int, InvalidInputError]] = []
@@ -202,12 +202,12 @@ class Memory:
                 drafts.append((position, draft_from_message(message, session_id=session_id, zone=self._zone)))
             except InvalidInputError as error:
                 problems.append((position, error))
-        return self._append(_named(user_id, "user_id"), session_id, drafts, problems)
+        return self._append(named_id(user_id, "user_id"), session_id, drafts, problems)
 
     def add_turns(self, drafts: Sequence[TurnDraft], *, user_id: str) -> AddReceipt:
         """As `add`, for messages that are already drafts, as importers make them; sessions are named in the drafts."""
         session_id = drafts[0].session_id if drafts else ""
-        return self._append(_named(user_id, "user_id"), session_id, list(enumerate(drafts)), [])
+        return self._append(named_id(user_id, "user_id"), session_id, list(enumerate(drafts)), [])
 
     def _append(
         self,
@@ -254,9 +254,9 @@ class Memory:
         Raises:
             InvalidInputError: an empty id, or None where an id was meant: that is never taken for "all".
         """
-        user_id = _named(user_id, "user_id")
-        session = None if isinstance(session_id, _NotGiven) else _named(session_id, "session_id")
-        turns = None if isinstance(turn_id, _NotGiven) else [_named(turn_id, "turn_id")]
+        user_id = named_id(user_id, "user_id")
+        session = None if isinstance(session_id, _NotGiven) else named_id(session_id, "session_id")
+        turns = None if isinstance(turn_id, _NotGiven) else [named_id(turn_id, "turn_id")]
         if self._sparse is not None:
             self._sparse.forget(user_id)
         return self._store.delete(user_id, turn_ids=turns, session_id=session, scrub=scrub)
@@ -269,7 +269,7 @@ class Memory:
 
     def history(self, user_id: str, *, as_of: Time | None = None) -> History:
         """One user's view of the record, as it stood at `as_of` when given."""
-        return History(self._store, _named(user_id, "user_id"), as_of=self._time(as_of))
+        return History(self._store, named_id(user_id, "user_id"), as_of=self._time(as_of))
 
     def search(
         self,
@@ -318,7 +318,7 @@ class Memory:
         scope = Scope(
             roles=[roles] if isinstance(roles, str) else roles,
             speakers=None if speaker is None else [speaker],
-            session_ids=None if session_id is None else [_named(session_id, "session_id")],
+            session_ids=None if session_id is None else [named_id(session_id, "session_id")],
             after=self._time(after),
             before=self._time(before),
         )
@@ -485,7 +485,7 @@ class Memory:
         history = self.history(user_id)
         if session_id is None:
             return history.turns()
-        named = _named(session_id, "session_id")
+        named = named_id(session_id, "session_id")
         if all(session.session_id != named for session in history.sessions()):
             raise NotFoundError(f"user {user_id!r} has no session {named!r}", hint="list them: backread sessions")
         return history.turns(Scope(session_ids=[named], superseded=True))
@@ -521,7 +521,7 @@ class Memory:
             ModelNotAvailableError: there is no embedder.
             ModelMismatchError: the stored vectors are of another embedder.
         """
-        users = self.users() if user_id is None else [_named(user_id, "user_id")]
+        users = self.users() if user_id is None else [named_id(user_id, "user_id")]
         return self._vectors.index(users, on_progress=on_progress)
 
     def reindex(
@@ -573,7 +573,7 @@ class Memory:
         Raises:
             MissingExtraError: there is a corpus that large and the package is not installed.
         """
-        named = None if user_id is None else _named(user_id, "user_id")
+        named = None if user_id is None else named_id(user_id, "user_id")
         return self._vectors.build_ann(named, newer=newer, on_progress=on_progress)
 
     def rollback(self, *, on_progress: Callable[[int], None] | None = None) -> int:
@@ -694,27 +694,3 @@ class Memory:
     def _time(self, value: Time | None) -> datetime | None:
         said = parse_time(value, zone=self._zone)
         return None if said is None else said.at
-
-
-def _named(value: object, what: str) -> str:
-    """An id, which must be text and not blank.
-
-    Raises:
-        InvalidInputError: it isn't.
-    """
-    if not isinstance(value, str) or not value.strip():
-        raise InvalidInputError(f"{what} must be a non-empty text, not {value!r}")
-    return value
-
-
-def _check_part(given: object, kind: type, what: str) -> None:
-    """Refuses what is neither a name nor a part, which would otherwise be taken for "not given".
-
-    Raises:
-        InvalidInputError: it is neither.
-    """
-    if given is not None and not isinstance(given, str | kind):
-        raise InvalidInputError(
-            f"{what} is a name or an instance of {kind.__name__}, not {type(given).__name__}",
-            hint=f"`backread.models.base.{kind.__name__}` says what it must have",
-        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from backread.errors import ModelNotAvailableError
+from backread.errors import InvalidInputError, ModelNotAvailableError
 from backread.models.base import Embedder, Reranker
 from backread.models.embedders import open_embedder
 from backread.models.fetch import models_dir
@@ -15,7 +15,14 @@ from backread.retrieval.sparse import MemorySparseIndex
 from backread.settings import Settings
 from backread.types import Degradation
 
-__all__ = ["configured_embedder", "configured_reranker", "configured_sparse", "named_embedder"]
+__all__ = [
+    "check_part",
+    "configured_embedder",
+    "configured_reranker",
+    "configured_sparse",
+    "named_embedder",
+    "named_id",
+]
 
 _log = logging.getLogger(__name__)
 
@@ -67,3 +74,27 @@ def configured_sparse(settings: Settings) -> MemorySparseIndex | None:
         return None
     encoder = open_sparse_encoder(settings.sparse_encoder, directory=models_dir(settings.models_dir))
     return MemorySparseIndex(encoder, seconds=settings.catch_up_seconds)
+
+
+def named_id(value: object, what: str) -> str:
+    """An id, which must be text and not blank.
+
+    Raises:
+        InvalidInputError: it isn't.
+    """
+    if not isinstance(value, str) or not value.strip():
+        raise InvalidInputError(f"{what} must be a non-empty text, not {value!r}")
+    return value
+
+
+def check_part(given: object, kind: type, what: str) -> None:
+    """Refuses what is neither a name nor a part, which would otherwise be taken for "not given".
+
+    Raises:
+        InvalidInputError: it is neither.
+    """
+    if given is not None and not isinstance(given, str | kind):
+        raise InvalidInputError(
+            f"{what} is a name or an instance of {kind.__name__}, not {type(given).__name__}",
+            hint=f"`backread.models.base.{kind.__name__}` says what it must have",
+        )
