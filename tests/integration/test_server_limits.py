@@ -146,6 +146,7 @@ def test_half_requests_hold_nobody_up(serve: Callable[..., Any]) -> None:
             made = stack.enter_context(connect(url))
             made.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Never: ")
             halves.append(made)
+        time.sleep(1.2)  # those that have just come are left alone for a second
         for _ in range(5):
             assert httpx2.get(f"{url}/healthz", timeout=30).status_code == 200
         assert httpx2.get(f"{url}/v1/users/ann/turns", timeout=30).status_code == 200
