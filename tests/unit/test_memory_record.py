@@ -24,6 +24,7 @@ from backread.importers import read_jsonl
 from backread.memory import SearchMode
 from backread.models.openai import OpenAIChat
 from backread.models.roles import ChatRoles
+from backread.secret import Address
 from backread.settings import Settings
 from backread.store.sqlite import SqliteStore
 from backread.testing.fakes import ChatRequest, FakeChat, FunctionChat, HashEmbedder
@@ -170,7 +171,9 @@ class TestOpening:
             with pytest.raises(ModelNotAvailableError) as caught:
                 memory.ask("What is the kettle made of?", user_id="ann")
             assert "OPENAI_BASE_URL" in (caught.value.hint or "")
-        settings = Settings(path=tmp_path / "m.db", embedder="none", model="m", base_url="http://127.0.0.1:9/v1")
+        settings = Settings(
+            path=tmp_path / "m.db", embedder="none", model="m", base_url=Address("http://127.0.0.1:9/v1")
+        )
         with Memory.open(settings=settings) as memory:
             assert isinstance(memory.chat, OpenAIChat)
             assert memory.chat.name == "m"
