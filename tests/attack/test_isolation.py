@@ -134,8 +134,14 @@ def test_no_route_opens_another_user_s_history(memory: Memory, before: list[Any]
         for method, path in routes(client):
             if "{user_id}" not in path:
                 continue
-            of_bo = {"user_id": "bo", "turn_id": turn, "session_id": "bo-session", "build_id": "b-1"}
-            of_none = {"user_id": "no", "turn_id": "x" * 17, "session_id": "no-session", "build_id": "b-1"}
+            of_bo = {"user_id": "bo", "turn_id": turn, "session_id": "bo-session", "build_id": "b-1", "number": "0"}
+            of_none = {
+                "user_id": "no",
+                "turn_id": "x" * 17,
+                "session_id": "no-session",
+                "build_id": "b-1",
+                "number": "0",
+            }
             there = sent(client, method, path, of_bo, turn, "bo-session")
             nobody = sent(client, method, path, of_none, "x" * 17, "no-session")
             assert there.status_code == nobody.status_code, (method, path)
@@ -153,8 +159,14 @@ def test_ids_of_another_user_are_ids_of_nothing(memory: Memory, before: list[Any
             for method, path in routes(client):
                 if "{user_id}" not in path or path in ("/v1/users/{user_id}", "/ui/users/{user_id}"):
                     continue
-                own = {"user_id": "ann", "turn_id": turn, "session_id": "bo-session", "build_id": "b-1"}
-                none = {"user_id": "ann", "turn_id": "x" * 17, "session_id": "no-session", "build_id": "b-1"}
+                own = {"user_id": "ann", "turn_id": turn, "session_id": "bo-session", "build_id": "b-1", "number": "0"}
+                none = {
+                    "user_id": "ann",
+                    "turn_id": "x" * 17,
+                    "session_id": "no-session",
+                    "build_id": "b-1",
+                    "number": "0",
+                }
                 there = sent(client, method, path, own, turn, "bo-session")
                 nothing = sent(client, method, path, none, "x" * 17, "no-session")
                 if not path.endswith("/builds"):  # the second one meets the first

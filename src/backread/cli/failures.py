@@ -43,7 +43,7 @@ CODES: Final[tuple[tuple[ExitCode, str], ...]] = (
     (ExitCode.MODEL, "a model could not do its work"),
     (ExitCode.FAULTS, "verify or doctor found a fault, or rescue could not save everything"),
     (ExitCode.INTERRUPTED, "interrupted; what was stored stays"),
-    (ExitCode.PIPE, "the output could not be written: its reader is gone, or the disk is full"),
+    (ExitCode.PIPE, "nobody reads the output any more, or it could not be written"),
 )
 """Every exit code with its meaning, as the help shows it."""
 

@@ -173,7 +173,8 @@ class SqliteStore:
         if "analyzer" not in meta:
             with self._pool.write() as db:
                 _set_meta(db, "analyzer", analyzer_version().encode())
-        return meta["secret"], meta.get("analyzer", analyzer_version().encode()).decode("utf-8", "replace")
+        analyzer = meta["analyzer"] if "analyzer" in meta else analyzer_version().encode()
+        return meta["secret"], analyzer.decode("utf-8", "replace")
 
     # --- writing turns
 

@@ -20,7 +20,6 @@ ends after `MAX_TERM` characters; a longer run goes on as further tokens.
 
 from __future__ import annotations
 
-import importlib.metadata
 import operator
 import re
 from collections import Counter
@@ -77,6 +76,8 @@ _SELECTORS = {0xFE0E: None, 0xFE0F: None}
 @cache
 def analyzer_version() -> str:
     """`ANALYZER` and the stemmer in use with its version: what stored terms depend on."""
+    import importlib.metadata
+
     for package in ("PyStemmer", "snowballstemmer"):  # snowballstemmer runs PyStemmer where it is installed
         try:
             major, minor, *_ = importlib.metadata.version(package).split(".")
