@@ -317,15 +317,9 @@ class Memory:
         )
         retriever = self.retriever(mode)
         degraded, pending = self._caught_up(history.user_id, by_words=not compares_vectors(retriever))
+        deep = self._reranker is None
         found = grouped_hits(
-            history,
-            scope,
-            retriever,
-            query,
-            top_k,
-            deep=self._reranker is None,
-            most_bytes=most_bytes,
-            attachments=attachments,
+            history, scope, retriever, query, top_k, deep=deep, most_bytes=most_bytes, attachments=attachments
         )
         return Hits(found.items, (*degraded, *found.degraded), pending)
 

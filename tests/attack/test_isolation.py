@@ -30,6 +30,8 @@ MODES: Final[tuple[str, ...]] = ("hybrid", "interpolation", "rrf", "bm25", "dens
 DESIGNS: Final = ("leanmem", "lightmem", "t2mem")
 FORM: Final = {"Content-Type": "application/x-www-form-urlencoded", "Sec-Fetch-Site": "same-origin"}
 
+NUMBER = {"number": "0"}
+
 
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[Memory]:
@@ -134,7 +136,7 @@ def test_no_route_opens_another_user_s_history(memory: Memory, before: list[Any]
         for method, path in routes(client):
             if "{user_id}" not in path:
                 continue
-            of_bo = {"user_id": "bo", "turn_id": turn, "session_id": "bo-session", "build_id": "b-1", "number": "0"}
+            of_bo = {"user_id": "bo", "turn_id": turn, "session_id": "bo-session", "build_id": "b-1"} | NUMBER
             of_none = {
                 "user_id": "no",
                 "turn_id": "x" * 17,
@@ -159,7 +161,7 @@ def test_ids_of_another_user_are_ids_of_nothing(memory: Memory, before: list[Any
             for method, path in routes(client):
                 if "{user_id}" not in path or path in ("/v1/users/{user_id}", "/ui/users/{user_id}"):
                     continue
-                own = {"user_id": "ann", "turn_id": turn, "session_id": "bo-session", "build_id": "b-1", "number": "0"}
+                own = {"user_id": "ann", "turn_id": turn, "session_id": "bo-session", "build_id": "b-1"} | NUMBER
                 none = {
                     "user_id": "ann",
                     "turn_id": "x" * 17,
