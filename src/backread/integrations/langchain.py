@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from backread.integrations.shared import hit_metadata, missing, noted
-from backread.memory import Memory
+from backread.memory import DEFAULT_MODE, Memory
+from backread.retrieval.registry import retriever_spec
 
 try:
     from langchain_core.callbacks import CallbackManagerForRetrieverRun
     from langchain_core.documents import Document
     from langchain_core.retrievers import BaseRetriever
-    from pydantic import Field
+    from pydantic import AfterValidator, Field
 except ModuleNotFoundError as error:
     raise missing("langchain-core", "langchain") from error
 
 __all__ = ["BackreadRetriever"]
+
+
+def _known(mode: str) -> str:
+    retriever_spec(mode)  # its error is a ValueError, as a validator's must be
+    return mode
 
 
 class BackreadRetriever(BaseRetriever):
@@ -30,7 +38,7 @@ class BackreadRetriever(BaseRetriever):
     """Whose history."""
     top_k: int = Field(default=10, ge=1)
     """Documents at most."""
-    mode: str = "hybrid"
+    mode: Annotated[str, AfterValidator(_known)] = DEFAULT_MODE
     """How to rank; see `Memory.search`."""
     session_id: str | None = None
     """Only turns of this session."""

@@ -14,7 +14,7 @@ __all__ = ["Server", "serving"]
 class Server(http.server.ThreadingHTTPServer):
     """Routes: path -> (status, headers, body). Keeps every request as (method, path, headers)."""
 
-    daemon_threads = True
+    daemon_threads = False  # closing waits for what is being answered
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
