@@ -161,6 +161,8 @@ class UrlSource:
             try:
                 _stream(address, into / file.name, file.size, counter)
             except _NETWORK as error:
+                if isinstance(error, urllib.error.HTTPError):
+                    error.close()
                 raise ModelNotAvailableError(_told(error, address)) from None
         counter.finish()
 
