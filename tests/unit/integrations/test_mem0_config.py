@@ -45,9 +45,9 @@ def test_a_server_s_key_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "mine")
     own = {"provider": "openai", "config": {"model": "m"}}
     server = {"provider": "openai", "config": {"model": "m", "openai_base_url": "http://localhost:1/v1"}}
-    assert settings_of({"llm": own}).api_key == "mine"
+    assert settings_of({"llm": own}).api_key == Secret("mine")
     assert settings_of({"llm": server}).api_key is None
-    assert settings_of({"embedder": own}).embedder_api_key == "mine"
+    assert settings_of({"embedder": own}).embedder_api_key == Secret("mine")
     assert settings_of({"embedder": server}).embedder_api_key is None
     assert settings_of({"embedder": own, "llm": server}).embedder_api_key is None
 
