@@ -184,9 +184,9 @@ def test_neither_has_what_the_proxy_adds(memory: Memory) -> None:
     recall = recall_for(memory, USER, asked, (), AT)
     assert recall is not None
     assert recall.evidence
-    added, last = with_evidence(asked, recall)
-    assert not intact(added["content"])
-    assert last == asked[0]  # the user's own words go through as they are
+    (told,) = with_evidence(asked, recall)
+    assert told["content"].endswith(QUESTION)  # the user's own words go through as they are
+    assert not intact(told["content"].removesuffix(QUESTION))
 
 
 def test_nor_a_tool_of_mcp(memory: Memory) -> None:

@@ -47,8 +47,11 @@ __all__ = [
 
 Message = Mapping[str, Any]
 
-UNSPOKEN: Final = frozenset({"system", "developer"})
-"""Roles of instructions: they are the program's, often differ from request to request, and are not kept."""
+UNSPOKEN: Final = ("system", "developer")
+"""Roles of instructions: they are the program's, often differ from request to request, and are not kept.
+
+Not a set: what a client sends as a role may have no hash.
+"""
 
 DAY: Final = "\n\nToday: "
 """What stands between evidence and the day in a message that was added to."""

@@ -126,8 +126,13 @@ class TestEvidence:
 
     @pytest.mark.parametrize(
         "talk",
-        [[], [{"role": "system", "content": None}], [{"role": "assistant", "content": "Hello."}]],
-        ids=["none", "empty", "greeting"],
+        [
+            [],
+            [{"role": "system", "content": None}],
+            [{"role": "assistant", "content": "Hello."}],
+            [{"role": {"system": []}, "content": "Be kind."}],
+        ],
+        ids=["none", "empty", "greeting", "no role"],
     )
     def test_without_instructions_the_rules_stand_before_the_evidence(
         self, memory: Memory, talk: list[dict[str, Any]]
