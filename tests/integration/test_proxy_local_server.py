@@ -78,12 +78,14 @@ def test_a_real_model_remembers(client: tuple[openai.OpenAI, Memory]) -> None:
     with chats.chat.completions.stream(messages=question, stream_options={"include_usage": True}, **ask) as events:
         extra = [event.chunk.model_extra for event in events if event.type == "chunk" and event.chunk.model_extra]
         final = events.get_final_completion()
-    assert final.choices[0].message.content == second.choices[0].message.content
-    assert [item["backread"]["stored"] for item in extra if "backread" in item] == [[]]  # it is all there already
-    assert [turn.text for turn in memory.turns(user_id="ann")] == [
+    assert "blue pot" in (final.choices[0].message.content or "")
+    assert all(len(item["backread"]["stored"]) <= 1 for item in extra if "backread" in item)  # the reply, if it differs
+    turns = list(memory.turns(user_id="ann"))
+    left = {turn.supersedes for turn in turns}
+    assert [turn.text for turn in turns if turn.turn_id not in left] == [
         KEY,
         first.choices[0].message.content,
         QUESTION,
-        second.choices[0].message.content,
+        final.choices[0].message.content,
     ]
     assert len(list(chats.models.list())) == 1

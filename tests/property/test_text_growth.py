@@ -529,8 +529,8 @@ class Equal:
 
     def corpus(self, *_: object) -> None: ...
 
-    def turns_by_id(self, ids: Iterable[str]) -> list[Turn]:
-        return [self.turns[key] for key in ids]
+    def still_there(self, ids: Iterable[str], *, attachments: str) -> Iterator[Turn]:
+        return (self.turns[key] for key in ids)
 
     def search(self, _corpus: object, _question: str, top_k: int) -> Ranking:
         return Ranking(tuple(ScoredUnit(key, 1.0) for key in itertools.islice(self.turns, top_k)))

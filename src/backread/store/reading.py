@@ -22,6 +22,7 @@ from backread.store.rows import (
     enc,
     from_us,
     named_attachment,
+    of_kinds,
     proved,
     turn_from_columns,
     turn_from_row,
@@ -94,11 +95,17 @@ def _named_turn(db: sqlite3.Connection, doc: int, position: int, owner: bytes, n
 
 
 def turn_sizes(db: sqlite3.Connection, user_pk: int, docs: Iterable[int], attachments: Attachments) -> list[TurnSize]:
-    """Ids and sizes of the turns of `docs` that are there, in that order."""
+    """Ids and sizes of the turns of `docs` that are there, in that order.
+
+    Raises:
+        DamagedRowError: an id or a size is none.
+    """
     size = TURN_BYTES if attachments == "full" else WORD_BYTES
     sql = f"SELECT t.doc, t.turn_id, {size} FROM turns t WHERE t.doc = ? AND t.user_pk = ?"
-    rows = (db.execute(sql, (doc, user_pk)).fetchone() for doc in docs)
-    return [TurnSize(*row) for row in rows if row]
+    rows = [row for doc in docs if (row := db.execute(sql, (doc, user_pk)).fetchone())]
+    if not all(of_kinds(row, (int, str, int)) for row in rows):
+        raise DamagedRowError("a turn has a value of the wrong type")
+    return [TurnSize(*row) for row in rows]
 
 
 def docs_of(db: sqlite3.Connection, user_pk: int, turn_ids: Iterable[str]) -> dict[str, int]:
