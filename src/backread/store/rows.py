@@ -82,8 +82,16 @@ def enc(text: str | None) -> bytes | None:
 
 
 def dec(data: bytes | None) -> Any:  # noqa: ANN401 - str for a NOT NULL column, str | None for the others
-    """The text `enc` was given."""
-    return None if data is None else data.decode("utf-8", "surrogatepass")
+    """The text `enc` was given.
+
+    Raises:
+        DamagedRowError: what was stored is no text of `enc`.
+    """
+    if data is None:
+        return None
+    if not isinstance(data, bytes):  # after a flipped byte SQLite gives any type out
+        raise DamagedRowError(f"{data!r} is not stored as text is")
+    return data.decode("utf-8", "surrogatepass")
 
 
 def to_us(at: datetime) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import astuple, replace
 from functools import partial
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from backread.store.history import History, Scope
 from backread.text.tokens import EstimateCounter
 from backread.types import Stats, Turn
 
-__all__ = ["flip", "read_all", "wrong_reads"]
+__all__ = ["flip", "is_only_less", "read_all", "wrong_reads"]
 
 _TOPS = 50
 
@@ -69,6 +69,18 @@ def wrong_reads(values: Mapping[str, object], sound: Mapping[str, object]) -> li
         if not right:
             wrong.append(name)
     return wrong
+
+
+def is_only_less(value: object, good: object) -> bool:
+    """Whether a read only lacks something, or has it in another order: a row that no index leads to can't say so.
+
+    `verify` must find a fault then. Nothing that comes may be other than what was stored.
+    """
+    if isinstance(value, list) and isinstance(good, list):
+        return all(item in good for item in value)
+    if isinstance(value, Stats) and isinstance(good, Stats):
+        return all(mine <= theirs for mine, theirs in zip(astuple(value), astuple(good), strict=True) if mine != theirs)
+    return value == (0, None)  # the state of a strategy that never ran
 
 
 def _reads(
