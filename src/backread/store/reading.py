@@ -73,7 +73,9 @@ def read_turns(
         for doc, row in zip(docs, rows.tolist(), strict=True)
         if row >= 0
     ]
-    return [replace(turn, attachments=()) for turn in turns] if attachments == "none" else turns
+    if attachments == "none":
+        return [replace(turn, attachments=()) if turn.attachments else turn for turn in turns]
+    return turns
 
 
 def _whole_turn(db: sqlite3.Connection, doc: int, position: int, owner: bytes, names: AttachmentNames) -> Turn:

@@ -195,10 +195,8 @@ def proved(row: Sequence[Any] | None, user_id: bytes) -> dict[str, Any]:
     """
     if row is None:
         raise DamagedRowError("a turn is missing from its table")
-    columns = dict(zip(_NAMES, row, strict=True))
-    if not of_kinds(row, _KINDS):
-        raise DamagedRowError(f"turn {row[0]!r} has a value of the wrong type")
-    if columns["sum"] != turn_sum(user_id, columns["session_id"], columns, columns["supersedes_id"]):
+    columns, found = words_of(row, user_id)
+    if columns["sum"] != found:
         raise DamagedRowError(f"turn {row[0]!r} does not match its checksum")
     return columns
 
@@ -211,7 +209,7 @@ def turn_from_row(row: Sequence[Any] | None, position: int, user_id: bytes) -> T
 
 
 def words_of(row: Sequence[Any], user_id: bytes) -> tuple[dict[str, Any], bytes]:
-    """The columns of a row of `TURN_WORDS` by name, and a checksum of what is in them.
+    """The columns of a row of `TURN_WORDS`, or of `TURN_COLUMNS`, by name, and a checksum of what is in them.
 
     Raises:
         DamagedRowError: a value has the wrong type.
